@@ -1,0 +1,2 @@
+//! guard
+fn main(){}

@@ -1,0 +1,2 @@
+//! kotak
+fn main(){}

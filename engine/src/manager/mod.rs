@@ -1,0 +1,5 @@
+//! Composition: the sandbox port, the manager, the session state machine.
+
+mod handle;
+
+pub use handle::*;

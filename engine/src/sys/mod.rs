@@ -1,0 +1,1 @@
+//! The only unsafe code of the engine: thin, audited wrappers over system calls.

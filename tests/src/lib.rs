@@ -2,6 +2,7 @@
 //! `kotak` command driven as a person drives it, and a desktop for the real window.
 
 pub mod command;
+pub mod desktop;
 pub mod stage;
 
 pub use command::{Kotak, Outcome};

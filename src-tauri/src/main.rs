@@ -40,7 +40,7 @@ fn main() -> ExitCode {
 
 fn start(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let switch = Switch::from_environment(arguments.sandbox.as_deref())?;
-    let dirs = Dirs::discover()?;
+    let dirs = Dirs::from_environment()?;
     let engine = tauri::async_runtime::block_on(Engine::start(EngineOptions {
         switch,
         dirs,

@@ -75,7 +75,9 @@ pub const PROTECTED_FILES: &[&str] = &[
 /// A staged home directory.
 #[derive(Debug)]
 pub struct Stage {
-    dir: tempfile::TempDir,
+    home: PathBuf,
+    /// Absent when another process owns and removes the directory.
+    _dir: Option<tempfile::TempDir>,
 }
 
 impl Stage {
@@ -92,7 +94,7 @@ impl Stage {
             .prefix("kotak-stage-")
             .tempdir_in(base)
             .unwrap_or_else(|e| panic!("no staged home: {e}"));
-        let stage = Self { dir };
+        let stage = Self { home: dir.path().to_path_buf(), _dir: Some(dir) };
         for dir in SECRET_DIRS {
             stage.write(&format!("{dir}/secret"), SECRET);
         }
@@ -107,10 +109,20 @@ impl Stage {
         stage
     }
 
+    /// The staged home that `HOME` names: for a test that runs itself again in another process.
+    ///
+    /// # Panics
+    /// Without `HOME`.
+    #[must_use]
+    pub fn adopted() -> Self {
+        let home = std::env::var_os("HOME").unwrap_or_else(|| panic!("HOME is not set"));
+        Self { home: home.into(), _dir: None }
+    }
+
     /// The home directory.
     #[must_use]
     pub fn home(&self) -> &Path {
-        self.dir.path()
+        &self.home
     }
 
     /// The working directory, `~/work`.

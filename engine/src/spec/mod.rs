@@ -4,5 +4,7 @@
 //! Wire form: camelCase, unknown fields refused, defaults that change nothing.
 
 mod sandbox_spec;
+mod valid;
 
 pub use sandbox_spec::*;
+pub use valid::*;

@@ -1,0 +1,5 @@
+//! A terminal: the master side of a PTY, with its scrollback.
+
+/// The master side of a PTY.
+#[derive(Debug)]
+pub struct Terminal {}

@@ -2,6 +2,8 @@
 
 mod enforcement;
 mod kind;
+mod select;
 
 pub use enforcement::*;
 pub use kind::*;
+pub use select::*;

@@ -1,1 +1,14 @@
 //! The only unsafe code of the engine: thin, audited wrappers over system calls.
+
+#[cfg(target_os = "linux")]
+pub mod child;
+#[cfg(target_os = "linux")]
+#[cfg_attr(target_arch = "x86_64", path = "kvm_x86_64.rs")]
+#[cfg_attr(not(target_arch = "x86_64"), path = "kvm_other.rs")]
+pub mod kvm;
+#[cfg(target_os = "linux")]
+pub mod landlock;
+#[cfg(target_os = "linux")]
+pub mod seccomp;
+#[cfg(target_os = "linux")]
+pub mod userns;

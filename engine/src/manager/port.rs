@@ -10,22 +10,11 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Which policy form a spec is resolved under.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Profile {
-    /// The fixed terminal profile (REQ TM-2): `$HOME` and the working directory writable.
-    Terminal,
-    /// Only the system runtime and the listed binds are visible (REQ BW-1).
-    Binds,
-}
-
 /// What a client wants launched.
 #[derive(Debug, Clone)]
 pub struct SandboxRequest {
     /// The checked spec.
     pub spec: ValidSpec,
-    /// Which fixed profile shapes the policy.
-    pub profile: Profile,
     /// The backend that was named, if one was.
     pub choice: Option<BackendChoice>,
     /// What applies when none was named.

@@ -1,5 +1,7 @@
 //! The only unsafe code of the engine: thin, audited wrappers over system calls.
 
+#[cfg(unix)]
+pub mod async_fd;
 #[cfg(target_os = "linux")]
 pub mod child;
 #[cfg(target_os = "linux")]
@@ -8,7 +10,11 @@ pub mod child;
 pub mod kvm;
 #[cfg(target_os = "linux")]
 pub mod landlock;
+#[cfg(unix)]
+pub mod pty;
 #[cfg(target_os = "linux")]
 pub mod seccomp;
+#[cfg(target_os = "linux")]
+pub mod spawn;
 #[cfg(target_os = "linux")]
 pub mod userns;

@@ -14,6 +14,7 @@
 //! | [`store`] | SQLite, settings, logs | files of its own |
 //! | [`manager`] | `SandboxPort`, `SandboxManager`, the session state machine | composes |
 //! | [`api`] | what the window and the command see | no |
+//! | [`workspace`] | facts about folders, presets on PATH | reads only |
 //! | [`sys`] | the only unsafe code | yes |
 
 pub mod api;
@@ -27,3 +28,4 @@ pub mod process;
 pub mod spec;
 pub mod store;
 pub mod sys;
+pub mod workspace;

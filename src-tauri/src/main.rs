@@ -10,7 +10,7 @@ mod stream;
 
 use clap::Parser;
 use kotak_engine::manager::{Engine, EngineOptions, EngineRole};
-use kotak_engine::probe::Switch;
+use kotak_engine::probe::resolve_switch;
 use kotak_engine::store::Dirs;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -39,10 +39,10 @@ fn main() -> ExitCode {
 }
 
 fn start(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
-    let switch = Switch::from_environment(arguments.sandbox.as_deref())?;
+    let setting = resolve_switch(arguments.sandbox.as_deref(), &|name| std::env::var_os(name))?;
     let dirs = Dirs::from_environment()?;
     let engine = tauri::async_runtime::block_on(Engine::start(EngineOptions {
-        switch,
+        switch: setting.switch,
         dirs,
         role: EngineRole::Panel,
     }))?;

@@ -54,10 +54,9 @@ struct Scene {
 }
 
 impl Scene {
-    async fn start(switch: &str) -> Self {
+    async fn start(switch: Switch) -> Self {
         let stage = Stage::adopted();
         let dirs = Dirs::from_environment().expect("directories");
-        let switch = Switch::from_environment(Some(switch)).expect("a switch");
         let engine = Engine::start(EngineOptions { switch, dirs, role: EngineRole::Panel })
             .await
             .expect("an engine");
@@ -145,7 +144,7 @@ async fn a_bubblewrap_that_fails_gives_an_error_and_no_badge() {
     if !in_own_mounts("a_bubblewrap_that_fails_gives_an_error_and_no_badge") {
         return;
     }
-    let scene = Scene::start("on").await;
+    let scene = Scene::start(Switch::On).await;
     let broken = scene.replaced("#!/bin/sh\necho 'bwrap: No permissions' >&2\nexit 1\n").await;
     assert_eq!(code(&broken), "BWRAP_FAILED");
 }
@@ -155,7 +154,7 @@ async fn a_bubblewrap_that_runs_its_payload_unsandboxed_is_found_out_from_inside
     if !in_own_mounts("a_bubblewrap_that_runs_its_payload_unsandboxed_is_found_out_from_inside") {
         return;
     }
-    let scene = Scene::start("on").await;
+    let scene = Scene::start(Switch::On).await;
     let script = format!(
         "{READ_ARGUMENTS}{}",
         r#"for i in "${!all[@]}"; do
@@ -170,7 +169,7 @@ done
 
 /// A bubblewrap that quietly leaves out `what` (an option and its number of arguments).
 async fn without(what: &[(&str, usize)]) -> SessionInfo {
-    let scene = Scene::start("on").await;
+    let scene = Scene::start(Switch::On).await;
     let cases: String = what
         .iter()
         .map(|(option, arguments)| {
@@ -206,7 +205,7 @@ async fn a_missing_bubblewrap_after_the_probe_is_named() {
     if !in_own_mounts("a_missing_bubblewrap_after_the_probe_is_named") {
         return;
     }
-    let scene = Scene::start("on").await;
+    let scene = Scene::start(Switch::On).await;
     let dir = scene.bwrap.parent().expect("a directory");
     // Hides the program without touching the host: an empty file system over a copy's directory
     // would hide too much, so the file itself becomes an unreadable non-program.
@@ -227,7 +226,7 @@ async fn an_explicit_microvm_is_refused_loudly_and_auto_falls_to_native() {
     if !in_own_mounts("an_explicit_microvm_is_refused_loudly_and_auto_falls_to_native") {
         return;
     }
-    let scene = Scene::start("on").await;
+    let scene = Scene::start(Switch::On).await;
     let marker = scene.stage.work().join("payload-ran");
     let refused = scene.engine.launch(scene.request(BackendChoice::Microvm, &marker)).await;
     let problem = refused.expect_err("no microVM here");
@@ -246,7 +245,7 @@ async fn the_switch_off_still_wraps_what_is_asked_for_by_name() {
     if !in_own_mounts("the_switch_off_still_wraps_what_is_asked_for_by_name") {
         return;
     }
-    let scene = Scene::start("off").await;
+    let scene = Scene::start(Switch::Off).await;
     assert_eq!(scene.engine.host().verdict.state, VerdictState::Disabled);
     assert_eq!(scene.engine.host().verdict.line, "agent sandbox DISABLED by --sandbox off");
     let marker = scene.stage.work().join("payload-ran");

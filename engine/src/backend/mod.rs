@@ -1,7 +1,17 @@
 //! Backends by name, what they enforce, and the pure generators of launch plans.
 
+mod bwrap;
+mod confirm;
 mod enforcement;
 mod kind;
+mod plan;
+mod seccomp;
+mod select;
 
+pub use bwrap::native_plan;
+pub use confirm::confirm;
 pub use enforcement::*;
 pub use kind::*;
+pub use plan::*;
+pub use seccomp::*;
+pub use select::*;

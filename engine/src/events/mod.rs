@@ -1,5 +1,9 @@
 //! What happens to a session (REQ SP, events and violations).
 
+mod bus;
+
+pub use bus::*;
+
 use serde::{Deserialize, Serialize};
 use ts_rs::TS;
 

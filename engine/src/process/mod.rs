@@ -1,1 +1,58 @@
-//! (being built)
+//! Spawning, the guard link, PTYs.
+
+#[cfg(target_os = "linux")]
+mod cgroup;
+#[cfg(target_os = "linux")]
+mod child;
+#[cfg(target_os = "linux")]
+mod collect;
+mod error;
+#[cfg(target_os = "linux")]
+mod guard_image;
+#[cfg(target_os = "linux")]
+pub mod guard_link;
+#[cfg(target_os = "linux")]
+pub mod host;
+#[cfg(target_os = "linux")]
+mod master;
+#[cfg(target_os = "linux")]
+pub mod native;
+#[cfg(target_os = "linux")]
+mod pty;
+pub mod scrollback;
+#[cfg(target_os = "linux")]
+mod spawner;
+mod stream;
+mod terminal;
+#[cfg(target_os = "linux")]
+mod tree;
+
+#[cfg(target_os = "linux")]
+pub use cgroup::remove_leftovers;
+#[cfg(target_os = "linux")]
+pub(crate) use collect::{output_pipe, read_pieces};
+pub use error::*;
+#[cfg(target_os = "linux")]
+pub use spawner::Spawner;
+pub use stream::*;
+pub use terminal::*;
+#[cfg(target_os = "linux")]
+pub use tree::*;
+
+#[cfg(target_os = "linux")]
+pub(crate) fn set_nonblocking(fd: &impl std::os::fd::AsFd) -> std::io::Result<()> {
+    use nix::fcntl::{FcntlArg, OFlag, fcntl};
+    let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL)?);
+    fcntl(fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
+    Ok(())
+}
+
+/// `/dev/null`, for streams that nobody may use.
+#[cfg(target_os = "linux")]
+pub(crate) fn null() -> std::io::Result<std::os::fd::OwnedFd> {
+    Ok(std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/null")?
+        .into())
+}

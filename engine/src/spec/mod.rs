@@ -3,6 +3,15 @@
 //!
 //! Wire form: camelCase, unknown fields refused, defaults that change nothing.
 
+mod error;
+mod ids;
+mod path;
 mod sandbox_spec;
+mod valid;
+mod validate;
 
+pub use error::*;
+pub use ids::*;
+pub use path::*;
 pub use sandbox_spec::*;
+pub use valid::*;

@@ -1,1 +1,28 @@
-//! (being built)
+//! The files of the user's that Kotak keeps: directories, the database, settings, logs.
+//!
+//! Nothing here may stop a terminal from starting. Where a file cannot be used, the engine works
+//! on without it and says so: every `open` returns what it could set up *and* the problems.
+
+mod dirs;
+mod engine_id;
+mod error;
+mod history;
+mod logs;
+mod open;
+mod record;
+mod row;
+mod schema;
+mod settings;
+mod writer;
+
+#[cfg(test)]
+mod process_tests;
+#[cfg(test)]
+mod tests;
+
+pub use dirs::{DirError, DirKind, Dirs};
+pub use error::StoreError;
+pub use history::Store;
+pub use logs::{LogError, Logs};
+pub use record::{SessionEnd, SessionRecord, SessionStart};
+pub use settings::{SettingsError, SettingsFile};

@@ -1,0 +1,196 @@
+//! Why no policy can be made.
+
+use crate::error::{Coded, Fix};
+use crate::spec::AbsPath;
+use std::io;
+
+/// A spec that is well formed and cannot be honoured on this host.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    /// A path that must exist does not.
+    #[error("{role} \"{path}\" does not exist")]
+    Missing {
+        /// What it is for.
+        role: PathRole,
+        /// The path.
+        path: AbsPath,
+        /// The system's word.
+        #[source]
+        cause: io::Error,
+    },
+    /// A path that must be a directory is something else.
+    #[error("{role} \"{path}\" is not a directory")]
+    NotADirectory {
+        /// What it is for.
+        role: PathRole,
+        /// The path.
+        path: AbsPath,
+    },
+    /// A path that cannot be bound: a socket, FIFO or device.
+    #[error("{role} \"{path}\" is a socket, pipe or device")]
+    SpecialFile {
+        /// What it is for.
+        role: PathRole,
+        /// The path.
+        path: AbsPath,
+    },
+    /// A path that cannot be looked at.
+    #[error("cannot look at {role} \"{path}\"")]
+    Unreadable {
+        /// What it is for.
+        role: PathRole,
+        /// The path.
+        path: AbsPath,
+        /// The system's word.
+        #[source]
+        cause: io::Error,
+    },
+    /// `/`, a system root or an ancestor of the home directory would become writable.
+    #[error("{role} \"{path}\" is too wide: {reason}")]
+    TooWide {
+        /// What it is for.
+        role: PathRole,
+        /// The path.
+        path: AbsPath,
+        /// Why.
+        reason: &'static str,
+    },
+    /// A path at or inside something that no sandbox may see.
+    #[error("{role} \"{path}\" lies inside \"{secret}\", which no sandbox may read")]
+    InsideSecret {
+        /// What it is for.
+        role: PathRole,
+        /// The path.
+        path: AbsPath,
+        /// The secret.
+        secret: AbsPath,
+    },
+    /// A path at or inside Kotak's own files.
+    #[error("{role} \"{path}\" lies inside Kotak's own files at \"{own}\"")]
+    InsideKotak {
+        /// What it is for.
+        role: PathRole,
+        /// The path.
+        path: AbsPath,
+        /// Kotak's path.
+        own: AbsPath,
+    },
+    /// A runner state directory that resolves into a protected path.
+    #[error("runner state directory \"{path}\" lies inside the protected path \"{protected}\"")]
+    RunnerStateProtected {
+        /// The state directory.
+        path: AbsPath,
+        /// The protected path.
+        protected: AbsPath,
+    },
+    /// Two binds that resolve to one place, read-only and writable.
+    #[error("the bind mounts \"{first}\" and \"{second}\" are one place, read-only and writable")]
+    ConflictingBinds {
+        /// One.
+        first: AbsPath,
+        /// The other.
+        second: AbsPath,
+    },
+    /// The home directory cannot serve as one.
+    #[error("the home directory \"{path}\" cannot be used: {reason}")]
+    Home {
+        /// The path.
+        path: AbsPath,
+        /// Why.
+        reason: &'static str,
+    },
+    /// A path keeps changing while it is looked at, or resolves to what cannot be a path.
+    #[error("{role} \"{path}\" does not resolve to one place")]
+    Unstable {
+        /// What it is for.
+        role: PathRole,
+        /// The path.
+        path: AbsPath,
+    },
+}
+
+/// What a path is for, in an error's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PathRole {
+    /// The working directory.
+    Workdir,
+    /// The home directory.
+    Home,
+    /// A bind mount.
+    Bind,
+    /// A runner state directory.
+    RunnerState,
+    /// A protected path.
+    Protected,
+    /// A secret path.
+    Secret,
+    /// A directory of the system.
+    System,
+}
+
+impl std::fmt::Display for PathRole {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Workdir => "working directory",
+            Self::Home => "home directory",
+            Self::Bind => "bind mount",
+            Self::RunnerState => "runner state directory",
+            Self::Protected => "protected path",
+            Self::Secret => "secret path",
+            Self::System => "system directory",
+        })
+    }
+}
+
+impl Coded for PolicyError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Missing {
+                role: PathRole::Workdir,
+                ..
+            } => "WORKDIR_MISSING",
+            Self::Missing {
+                role: PathRole::Bind,
+                ..
+            } => "BIND_SOURCE_MISSING",
+            Self::Missing { .. } => "PATH_MISSING",
+            Self::NotADirectory { .. } => "NOT_A_DIRECTORY",
+            Self::SpecialFile { .. } => "SPECIAL_FILE",
+            Self::Unreadable { .. } => "PATH_UNREADABLE",
+            Self::TooWide {
+                role: PathRole::Workdir,
+                ..
+            } => "WORKDIR_TOO_WIDE",
+            Self::TooWide { .. } => "PATH_TOO_WIDE",
+            Self::InsideSecret { .. } => "PATH_INSIDE_SECRET",
+            Self::InsideKotak { .. } => "PATH_INSIDE_KOTAK",
+            Self::RunnerStateProtected { .. } => "RUNNER_STATE_PROTECTED",
+            Self::ConflictingBinds { .. } => "BINDS_CONFLICT",
+            Self::Home { .. } => "HOME_UNUSABLE",
+            Self::Unstable { .. } => "PATH_UNSTABLE",
+        }
+    }
+
+    fn fix(&self) -> Option<Fix> {
+        Some(Fix::words(match self {
+            Self::Missing { path, .. } => {
+                format!("Create {path}, or choose a path that exists.")
+            }
+            Self::NotADirectory { .. } => "Choose a folder.".to_owned(),
+            Self::SpecialFile { .. } => "Choose a file or a folder.".to_owned(),
+            Self::Unreadable { path, .. } => {
+                format!("Check the permissions of {path} and of the folders above it.")
+            }
+            Self::TooWide { .. } => "Choose a folder of a project instead.".to_owned(),
+            Self::InsideSecret { .. } | Self::InsideKotak { .. } => {
+                "Choose a folder outside it.".to_owned()
+            }
+            Self::RunnerStateProtected { .. } => {
+                "Keep the runner's state outside every protected path.".to_owned()
+            }
+            Self::ConflictingBinds { .. } => "List the place once.".to_owned(),
+            Self::Home { .. } => "Set HOME to a directory of your own.".to_owned(),
+            Self::Unstable { .. } => "Try again when nothing else changes the path.".to_owned(),
+        }))
+    }
+}

@@ -1,0 +1,102 @@
+//! A started program: its end, and signals to it that can never reach another process.
+
+use crate::sys::async_fd::register;
+use crate::sys::spawn::{Spawned, pidfd_send_signal};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::watch;
+
+/// How a child ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ChildEnd {
+    /// exit(3) with this code.
+    Code(i32),
+    /// This signal.
+    Signal(i32),
+    /// Somebody else in this process waited for it.
+    Unknown,
+}
+
+/// A started program; always reaped, also when this value is dropped.
+#[derive(Debug)]
+pub(super) struct Child {
+    pid: i32,
+    pidfd: Arc<AsyncFd<OwnedFd>>,
+    end: watch::Receiver<Option<ChildEnd>>,
+    on_drop: OnDrop,
+}
+
+/// What dropping a [`Child`] does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OnDrop {
+    /// SIGKILL.
+    Kill,
+    /// Nothing: it ends by itself when its control socket closes.
+    Leave,
+}
+
+impl Child {
+    /// Watches a started program. Must be called inside a runtime.
+    pub(super) fn watch(spawned: Spawned, on_drop: OnDrop) -> io::Result<Self> {
+        let pidfd = Arc::new(register(spawned.pidfd, Interest::READABLE)?);
+        let (ended, end) = watch::channel(None);
+        let waiting = Arc::clone(&pidfd);
+        tokio::spawn(async move {
+            // A pidfd becomes readable when its process ends (pidfd_open(2)).
+            let status = match waiting.readable().await {
+                Ok(_) => waitid(Id::PIDFd(waiting.get_ref().as_fd()), WaitPidFlag::WEXITED),
+                Err(_) => Err(nix::errno::Errno::EIO),
+            };
+            ended.send_replace(Some(match status {
+                Ok(WaitStatus::Exited(_, code)) => ChildEnd::Code(code),
+                Ok(WaitStatus::Signaled(_, signal, _)) => ChildEnd::Signal(signal as i32),
+                _ => ChildEnd::Unknown,
+            }));
+        });
+        Ok(Self {
+            pid: spawned.pid,
+            pidfd,
+            end,
+            on_drop,
+        })
+    }
+
+    /// Process id.
+    #[must_use]
+    pub(super) fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Waits for the end.
+    pub(super) async fn wait(&self) -> ChildEnd {
+        let mut end = self.end.clone();
+        match end.wait_for(Option::is_some).await {
+            Ok(end) => end.unwrap_or(ChildEnd::Unknown),
+            Err(_) => ChildEnd::Unknown,
+        }
+    }
+
+    /// Whether it has ended.
+    #[must_use]
+    pub(super) fn has_ended(&self) -> bool {
+        self.end.borrow().is_some()
+    }
+
+    /// Sends SIGKILL.
+    pub(super) fn kill(&self) {
+        // The only error is that it is gone already.
+        let _ = pidfd_send_signal(self.pidfd.get_ref(), libc::SIGKILL);
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if self.on_drop == OnDrop::Kill && !self.has_ended() {
+            self.kill();
+        }
+    }
+}

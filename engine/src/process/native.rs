@@ -1,0 +1,237 @@
+//! Launch of a native session: bubblewrap builds the sandbox, the guard verifies it from inside,
+//! and only then is there a session. Until then no payload can run, and whatever fails, nothing
+//! is left.
+
+use super::cgroup::SessionCgroup;
+use super::child::{Child, ChildEnd, OnDrop};
+use super::collect::Collected;
+use super::guard_link::{GuardLink, SetupFailure};
+use super::tree::{Root, Tree, control_pair};
+use super::{LaunchError, Spawner, guard_image};
+use crate::backend::{FD_CONTROL, FD_GUARD, FD_STATUS, NativePlan, Pin};
+use crate::sys::spawn::{ChildPlan, Image, OnSpawnerDeath};
+use nix::fcntl::OFlag;
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use std::ffi::{CString, OsStr};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+/// How long a sandbox may take to become ready.
+pub const READY_DEADLINE: Duration = Duration::from_secs(10);
+
+/// After the runner's death: how long its pipes may stay open in something that it left behind.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+const STDERR_KEPT: usize = 64 * 1024;
+const STATUS_KEPT: usize = 64 * 1024;
+
+/// Launches a native session.
+pub async fn launch(plan: &NativePlan) -> Result<Tree, LaunchError> {
+    let spawner = Spawner::shared().map_err(LaunchError::Spawn)?;
+    // Held until the sandbox is verified, so that no inode number is given to another file.
+    let _pins = plan.pins.iter().map(pin).collect::<Result<Vec<_>, _>>()?;
+    let launching = start(spawner, plan).await?;
+    let verdict =
+        tokio::time::timeout(READY_DEADLINE, launching.link.setup(plan.setup.clone())).await;
+    match verdict {
+        Ok(Ok(report)) => {
+            let guard = launching.status.find(child_pid).await;
+            Ok(Tree {
+                cgroup: guard.and_then(SessionCgroup::around),
+                link: launching.link,
+                child: launching.child,
+                root: Root::Namespace,
+                report,
+                next_exec: AtomicU64::new(1),
+            })
+        }
+        Ok(Err(SetupFailure::Refused(check))) => {
+            launching.kill().await;
+            Err(LaunchError::GuardRefused(check))
+        }
+        Ok(Err(SetupFailure::Closed(closed))) => Err(launching.failed(&closed.reason).await),
+        Err(_) => {
+            launching.kill().await;
+            Err(LaunchError::Timeout {
+                seconds: READY_DEADLINE.as_secs(),
+            })
+        }
+    }
+}
+
+/// A runner that was started and has proved nothing yet.
+struct Launching {
+    link: GuardLink,
+    child: Child,
+    status: Collected,
+    stderr: Collected,
+}
+
+async fn start(spawner: &Spawner, plan: &NativePlan) -> Result<Launching, LaunchError> {
+    let (own, control) = control_pair()?;
+    let (status, status_child) = pipe()?;
+    let (stderr, stderr_child) = pipe()?;
+    let guard = guard_image::open().map_err(LaunchError::GuardImage)?;
+    let null = || super::null().map_err(LaunchError::descriptor("/dev/null"));
+    let mut fds = vec![
+        (null()?, 0),
+        (null()?, 1),
+        (stderr_child, 2),
+        (status_child, FD_STATUS),
+        (guard, FD_GUARD),
+        (control, FD_CONTROL),
+    ];
+    for block in &plan.blocks {
+        fds.push((sealed_memfd(&block.bytes())?, block.fd));
+    }
+    let bwrap = plan.bwrap.to_path_buf();
+    let argv =
+        std::iter::once(bwrap.as_os_str().as_bytes().to_vec()).chain(plan.argv.iter().cloned());
+    let child = ChildPlan {
+        image: Image::Path(c_string(bwrap.as_os_str())?),
+        argv: argv
+            .map(|argument| c_string(OsStr::from_bytes(&argument)))
+            .collect::<Result<_, _>>()?,
+        env: Vec::new(),
+        fds,
+        on_spawner_death: OnSpawnerDeath::Kill,
+    };
+    let spawned = spawner.spawn(child).await.map_err(|error| match error {
+        LaunchError::Spawn(cause) if is_gone(&cause) => LaunchError::BwrapMissing {
+            path: bwrap.clone(),
+            cause,
+        },
+        other => other,
+    })?;
+    Ok(Launching {
+        child: Child::watch(spawned, OnDrop::Kill)
+            .map_err(LaunchError::descriptor("a process watch"))?,
+        link: GuardLink::new(own).map_err(LaunchError::descriptor("a control socket"))?,
+        status: Collected::start(status, STATUS_KEPT).map_err(LaunchError::descriptor("a pipe"))?,
+        stderr: Collected::start(stderr, STDERR_KEPT).map_err(LaunchError::descriptor("a pipe"))?,
+    })
+}
+
+impl Launching {
+    /// Kills the runner and all of its process group; the guard dies with its parent and by the
+    /// end of its socket.
+    async fn kill(&self) -> ChildEnd {
+        // Not waited for yet, so the process id cannot be anybody else's: it led its own session.
+        if !self.child.has_ended() {
+            let group = nix::unistd::Pid::from_raw(self.child.pid());
+            let _ = nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL);
+        }
+        self.child.kill();
+        self.child.wait().await
+    }
+
+    /// What a runner that ended before its guard spoke has to say.
+    async fn failed(self, reason: &str) -> LaunchError {
+        // It closes its socket before it ends, so give it the time to end by itself.
+        let status = match tokio::time::timeout(LAST_WORDS, self.child.wait()).await {
+            Ok(ChildEnd::Code(code)) => Some(code),
+            Ok(ChildEnd::Signal(_) | ChildEnd::Unknown) => None,
+            Err(_) => {
+                self.kill().await;
+                None
+            }
+        };
+        let words = tokio::time::timeout(LAST_WORDS, self.stderr.to_end()).await;
+        let stderr =
+            String::from_utf8_lossy(&words.unwrap_or_else(|_| self.stderr.bytes())).into_owned();
+        let reason = match stderr.lines().rev().find(|line| !line.trim().is_empty()) {
+            Some(line) => line.trim().to_owned(),
+            None => match status {
+                Some(code) => format!("it ended with status {code} and said nothing"),
+                None => reason.to_owned(),
+            },
+        };
+        LaunchError::BwrapFailed {
+            reason,
+            stderr,
+            status,
+        }
+    }
+}
+
+/// Opens a bind source without following a last symlink, and compares it with what the policy
+/// saw.
+fn pin(pin: &Pin) -> Result<File, LaunchError> {
+    let path = pin.path.to_path_buf();
+    let changed = |cause| LaunchError::SourceChanged {
+        path: path.clone(),
+        cause,
+    };
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_PATH | libc::O_NOFOLLOW)
+        .open(&path)
+        .map_err(|cause| changed(Some(cause)))?;
+    let found = file.metadata().map_err(|cause| changed(Some(cause)))?;
+    if (found.dev(), found.ino()) != (pin.id.dev, pin.id.ino) {
+        return Err(changed(None));
+    }
+    Ok(file)
+}
+
+/// The guard's process id on the host, from bubblewrap's `{"child-pid": N, …}` line. The status
+/// comes in pieces, so only a whole line counts.
+fn child_pid(status: &[u8]) -> Option<i32> {
+    let end = status.iter().position(|byte| *byte == b'}')?;
+    let value: serde_json::Value = serde_json::from_slice(&status[..=end]).ok()?;
+    i32::try_from(value.get("child-pid")?.as_i64()?).ok()
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd), LaunchError> {
+    nix::unistd::pipe2(OFlag::O_CLOEXEC)
+        .map_err(io::Error::from)
+        .map_err(LaunchError::descriptor("a pipe"))
+}
+
+fn sealed_memfd(bytes: &[u8]) -> Result<OwnedFd, LaunchError> {
+    let make = || -> io::Result<OwnedFd> {
+        let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+        let mut file = File::from(memfd_create("kotak-args", flags)?);
+        file.write_all(bytes)?;
+        file.seek(SeekFrom::Start(0))?;
+        let seals = nix::fcntl::SealFlag::F_SEAL_WRITE
+            | nix::fcntl::SealFlag::F_SEAL_GROW
+            | nix::fcntl::SealFlag::F_SEAL_SHRINK
+            | nix::fcntl::SealFlag::F_SEAL_SEAL;
+        nix::fcntl::fcntl(&file, nix::fcntl::FcntlArg::F_ADD_SEALS(seals))?;
+        Ok(file.into())
+    };
+    make().map_err(LaunchError::descriptor("an argument file"))
+}
+
+fn c_string(text: &OsStr) -> Result<CString, LaunchError> {
+    CString::new(text.as_bytes())
+        .map_err(|_| LaunchError::Spawn(io::Error::from(io::ErrorKind::InvalidInput)))
+}
+
+fn is_gone(cause: &io::Error) -> bool {
+    matches!(
+        cause.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_child_pid_is_read_from_a_whole_line_only() {
+        assert_eq!(
+            child_pid(b"{ \"child-pid\": 42, \"mnt-namespace\": 1 }\n{ \"exit-code\": 1 }"),
+            Some(42)
+        );
+        assert_eq!(child_pid(b"{ \"child-pid\": 4"), None);
+        assert_eq!(child_pid(b""), None);
+    }
+}

@@ -1,0 +1,210 @@
+//! A terminal: the engine's side of a PTY, with its scrollback.
+
+use super::master::Master;
+use super::scrollback::{Limits, Scrollback};
+use crate::api::OutputChunk;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
+
+/// Most bytes that one [`Terminal::read`] returns.
+pub const MAX_CHUNK: usize = 128 * 1024;
+
+/// How long [`Terminal::read`] waits for output.
+pub const LONG_POLL: Duration = Duration::from_secs(25);
+
+/// The engine's side of one PTY.
+#[derive(Debug)]
+pub struct Terminal {
+    screen: Arc<Screen>,
+    master: Arc<Master>,
+    /// One writer at a time, so that pastes never mix.
+    input: tokio::sync::Mutex<()>,
+    reader: AbortHandle,
+}
+
+/// What the reader of the master fills and the clients read.
+#[derive(Debug)]
+pub(super) struct Screen {
+    state: Mutex<State>,
+    /// Counts changes, for readers that wait.
+    changed: watch::Sender<u64>,
+    /// Wakes the reader of the master when it may go on.
+    go_on: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    scrollback: Scrollback,
+    /// The program has ended: what is left is read whatever the watermarks say.
+    draining: bool,
+    ended: bool,
+}
+
+/// What the reader of the master should do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    Read,
+    /// Read what is there, and end at the first pause.
+    Drain,
+    Wait,
+}
+
+impl Screen {
+    fn new(limits: Limits) -> Self {
+        let state = State {
+            scrollback: Scrollback::new(limits),
+            draining: false,
+            ended: false,
+        };
+        Self {
+            state: Mutex::new(state),
+            changed: watch::Sender::new(0),
+            go_on: Notify::new(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn turn(&self) -> Turn {
+        let state = self.state();
+        match (state.draining, state.scrollback.is_paused()) {
+            (true, _) => Turn::Drain,
+            (false, true) => Turn::Wait,
+            (false, false) => Turn::Read,
+        }
+    }
+
+    /// Waits until [`Screen::turn`] may have changed.
+    pub(super) async fn go_on(&self) {
+        self.go_on.notified().await;
+    }
+
+    pub(super) fn push(&self, bytes: &[u8]) {
+        self.state().scrollback.push(bytes);
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    pub(super) fn end(&self) {
+        self.state().ended = true;
+        self.changed.send_modify(|count| *count += 1);
+    }
+}
+
+impl Terminal {
+    /// Takes over a master. Must be called inside a runtime.
+    pub fn new(master: Master, limits: Limits) -> io::Result<Self> {
+        let screen = Arc::new(Screen::new(limits));
+        let master = Arc::new(master);
+        let reader = Master::read_into(&master, Arc::clone(&screen))?;
+        Ok(Self {
+            screen,
+            master,
+            input: tokio::sync::Mutex::new(()),
+            reader,
+        })
+    }
+
+    /// Output from an offset on. Acknowledges all before `from`; waits up to [`LONG_POLL`] while
+    /// there is none.
+    pub async fn read(&self, from: u64) -> OutputChunk {
+        self.read_within(from, LONG_POLL).await
+    }
+
+    /// As [`Terminal::read`], waiting no longer than `patience`.
+    pub async fn read_within(&self, from: u64, patience: Duration) -> OutputChunk {
+        let mut changed = self.screen.changed.subscribe();
+        let wait = async {
+            loop {
+                changed.borrow_and_update();
+                let chunk = self.read_now(from);
+                if !chunk.bytes.is_empty() || chunk.ended || chunk.truncated {
+                    return chunk;
+                }
+                if changed.changed().await.is_err() {
+                    return chunk;
+                }
+            }
+        };
+        match tokio::time::timeout(patience, wait).await {
+            Ok(chunk) => chunk,
+            Err(_) => self.read_now(from),
+        }
+    }
+
+    /// As [`Terminal::read`], without waiting.
+    #[must_use]
+    pub fn read_now(&self, from: u64) -> OutputChunk {
+        let (chunk, may_go_on) = {
+            let mut state = self.screen.state();
+            let was_paused = state.scrollback.is_paused();
+            let piece = state.scrollback.read(from, MAX_CHUNK);
+            let ended = state.ended;
+            let chunk = OutputChunk {
+                offset: piece.offset,
+                head: piece.head,
+                ended,
+                truncated: piece.truncated,
+                bytes: piece.bytes,
+            };
+            (chunk, was_paused && !state.scrollback.is_paused())
+        };
+        if may_go_on {
+            self.screen.go_on.notify_one();
+        }
+        chunk
+    }
+
+    /// Types: waits while the program does not read. An error once the terminal has ended.
+    pub async fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        let _turn = self.input.lock().await;
+        let mut changed = self.screen.changed.subscribe();
+        let ended = async {
+            loop {
+                changed.borrow_and_update();
+                if self.has_ended() || changed.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            () = ended => Err(io::Error::from(io::ErrorKind::BrokenPipe)),
+            written = self.master.write_all(bytes) => written,
+        }
+    }
+
+    /// A new size.
+    pub fn resize(&self, cols: u16, rows: u16) -> io::Result<()> {
+        self.master.resize(cols, rows)
+    }
+
+    /// Whether no more output will come.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.screen.state().ended
+    }
+
+    /// The program and everything around it is gone: reads what is left, then ends.
+    pub async fn finish(&self) {
+        let mut changed = self.screen.changed.subscribe();
+        self.screen.state().draining = true;
+        self.screen.go_on.notify_one();
+        loop {
+            changed.borrow_and_update();
+            if self.has_ended() || changed.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}

@@ -1,0 +1,280 @@
+//! A running session: a guard, what it watches over, and how it ends.
+
+use super::cgroup::SessionCgroup;
+use super::child::Child;
+use super::guard_link::{ExecFailure, GuardLink, LinkClosed};
+use super::master::Master;
+use super::pty::OpenPty;
+use super::scrollback::Limits;
+use super::{ExecError, LaunchError, OwnedStream, Terminal};
+use crate::error::{Coded, Fix};
+use kotak_guard::proto::{Exec, ExitStatus, Process, ReadyReport, Signal, SignalTarget, Stdio};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Between the polite signals and SIGKILL when a session is closed.
+const GRACE_MS: u32 = 150;
+
+/// How long a guard may take to end everything before its root is killed.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Which side of the sandbox's wall the guard stands on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Root {
+    /// PID 1 of a PID namespace: when it dies, so does everything in it.
+    Namespace,
+    /// A subreaper on the host: killing it would free what it watches.
+    Subreaper,
+}
+
+/// A running session. Dropping it ends everything in it.
+#[derive(Debug)]
+pub struct Tree {
+    pub(super) link: GuardLink,
+    pub(super) child: Child,
+    pub(super) cgroup: Option<SessionCgroup>,
+    pub(super) root: Root,
+    pub(super) report: ReadyReport,
+    pub(super) next_exec: AtomicU64,
+}
+
+/// A program that was started.
+#[derive(Debug)]
+pub struct Started {
+    /// Unique in its session.
+    pub id: u64,
+    /// Process id as seen in the session.
+    pub pid: i32,
+    /// Its terminal, when it has one.
+    pub terminal: Option<Arc<Terminal>>,
+    /// How it ended; closed without a value when the session went away first.
+    pub end: watch::Receiver<Option<ExitStatus>>,
+}
+
+/// A program to start, ready for the guard but for its number and streams.
+#[derive(Debug)]
+pub struct Command {
+    /// `argv`.
+    pub argv: Vec<Vec<u8>>,
+    /// Absolute working directory.
+    pub cwd: Vec<u8>,
+    /// The whole environment.
+    pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Where the standard streams go.
+    pub streams: Streams,
+}
+
+/// The standard streams of a [`Command`].
+#[derive(Debug)]
+pub enum Streams {
+    /// A terminal of this size.
+    Pty {
+        /// Columns.
+        cols: u16,
+        /// Rows.
+        rows: u16,
+    },
+    /// stdin, stdout, stderr.
+    Given([OwnedStream; 3]),
+}
+
+/// Why a session could not be frozen, thawed or ended.
+#[derive(Debug, thiserror::Error)]
+pub enum TreeError {
+    /// The guard is gone.
+    #[error("the session has ended")]
+    Gone(#[source] LinkClosed),
+    /// Something survives SIGKILL for now, e.g. a process in an uninterruptible wait.
+    #[error("a process of the session does not die")]
+    StillRunning,
+}
+
+impl Tree {
+    /// What the guard saw before it said ready.
+    #[must_use]
+    pub fn report(&self) -> &ReadyReport {
+        &self.report
+    }
+
+    /// Host process id of the runner (bubblewrap) or watcher.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        self.child.pid()
+    }
+
+    /// By what means [`Tree::freeze`] works.
+    #[must_use]
+    pub fn freezer(&self) -> &'static str {
+        if self.cgroup.is_some() {
+            "cgroup"
+        } else {
+            "guard"
+        }
+    }
+
+    /// Starts a program.
+    pub async fn exec(&self, command: Command) -> Result<Started, ExecError> {
+        if command.argv.is_empty() || command.argv.iter().any(|argument| argument.contains(&0)) {
+            return Err(ExecError::CommandLine);
+        }
+        let id = self.next_exec.fetch_add(1, Ordering::Relaxed);
+        let program = String::from_utf8_lossy(&command.argv[0]).into_owned();
+        let cwd = String::from_utf8_lossy(&command.cwd).into_owned();
+        let (stdio, descriptors, own_master) = match (command.streams, self.root) {
+            (Streams::Given(streams), _) => (Stdio::Pipes, streams.into(), None),
+            (Streams::Pty { cols, rows }, Root::Namespace) => {
+                (Stdio::Pty { cols, rows }, Vec::new(), None)
+            }
+            (Streams::Pty { cols, rows }, Root::Subreaper) => {
+                let pty = OpenPty::open(cols, rows)?;
+                (Stdio::Slave, vec![pty.slave], Some(pty.master))
+            }
+        };
+        let exec = Exec {
+            id,
+            argv: command.argv,
+            cwd: command.cwd,
+            env: command.env,
+            stdio,
+        };
+        let started = self
+            .link
+            .exec(exec, descriptors)
+            .await
+            .map_err(|failure| match failure {
+                ExecFailure::Failed { stage, errno } => {
+                    ExecError::from_stage(stage, errno, program, cwd)
+                }
+                ExecFailure::Closed(closed) => ExecError::Gone(closed.reason),
+            })?;
+        let terminal = match own_master.or(started.master) {
+            Some(fd) => Some(Arc::new(
+                Master::new(fd)
+                    .and_then(|master| Terminal::new(master, Limits::default()))
+                    .map_err(ExecError::Terminal)?,
+            )),
+            None => None,
+        };
+        Ok(Started {
+            id,
+            pid: started.pid,
+            terminal,
+            end: started.end,
+        })
+    }
+
+    /// Sends a signal to the foreground group of one exec.
+    pub async fn signal(&self, exec: u64, signal: i32) -> Result<(), TreeError> {
+        let signal = Signal {
+            signal,
+            to: SignalTarget::Foreground(exec),
+        };
+        self.link.signal(signal).await.map_err(TreeError::Gone)
+    }
+
+    /// The processes of the session.
+    pub async fn processes(&self) -> Result<Vec<Process>, TreeError> {
+        self.link.processes().await.map_err(TreeError::Gone)
+    }
+
+    /// Stops every process of the session.
+    pub async fn freeze(&self) -> Result<(), TreeError> {
+        if let Some(cgroup) = &self.cgroup {
+            match cgroup.freeze().await {
+                Ok(()) => return Ok(()),
+                Err(error) => {
+                    tracing::warn!(%error, "the cgroup freezer failed, the guard freezes instead");
+                    cgroup.thaw().await;
+                }
+            }
+        }
+        self.link
+            .freeze()
+            .await
+            .map(|_| ())
+            .map_err(TreeError::Gone)
+    }
+
+    /// Undoes [`Tree::freeze`].
+    pub async fn thaw(&self) -> Result<(), TreeError> {
+        if let Some(cgroup) = &self.cgroup {
+            cgroup.thaw().await;
+        }
+        self.link.thaw().await.map_err(TreeError::Gone)
+    }
+
+    /// Tells when the guard is gone; closed without a value when this tree is dropped.
+    #[must_use]
+    pub fn closed_watch(&self) -> watch::Receiver<Option<LinkClosed>> {
+        self.link.closed_watch()
+    }
+
+    /// Ends everything and waits until nothing is left.
+    pub async fn end(&self) -> Result<(), TreeError> {
+        if let Some(cgroup) = &self.cgroup {
+            cgroup.thaw().await;
+        }
+        let polite = async {
+            if self.link.shutdown(GRACE_MS).await.is_ok() {
+                self.link.closed().await;
+            }
+            self.child.wait().await;
+        };
+        let mut ended = tokio::time::timeout(PATIENCE, polite).await.is_ok();
+        if !ended {
+            if let Some(cgroup) = &self.cgroup {
+                cgroup.kill();
+            }
+            if self.root == Root::Namespace {
+                self.child.kill();
+            }
+            ended = tokio::time::timeout(PATIENCE, self.child.wait())
+                .await
+                .is_ok();
+        }
+        if let Some(cgroup) = &self.cgroup {
+            // A watcher that was killed from outside cannot have ended what it watched.
+            cgroup.kill();
+            cgroup.remove().await;
+        }
+        if ended {
+            Ok(())
+        } else {
+            Err(TreeError::StillRunning)
+        }
+    }
+}
+
+/// A connected pair of control sockets: the engine's end and the guard's.
+pub(super) fn control_pair() -> Result<(std::os::fd::OwnedFd, std::os::fd::OwnedFd), LaunchError> {
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+    socketpair(
+        AddressFamily::Unix,
+        SockType::Stream,
+        None,
+        SockFlag::SOCK_CLOEXEC,
+    )
+    .map_err(io::Error::from)
+    .map_err(LaunchError::descriptor("a control socket"))
+}
+
+impl Coded for TreeError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Gone(_) => "SESSION_ENDED",
+            Self::StillRunning => "PROCESS_DOES_NOT_DIE",
+        }
+    }
+
+    fn fix(&self) -> Option<Fix> {
+        Some(Fix::words(match self {
+            Self::Gone(_) => "Start a new session.",
+            Self::StillRunning => {
+                "Look for a process that waits for a disk or a network file system, and free it."
+            }
+        }))
+    }
+}

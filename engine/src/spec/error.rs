@@ -1,0 +1,173 @@
+//! Why a spec is refused.
+
+use super::{IdError, PathError};
+use crate::error::{Coded, Fix};
+
+/// A spec that cannot be launched as written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// The text is no JSON, or not of the spec's shape.
+    #[error("the spec cannot be read at {at}: {reason}")]
+    Malformed {
+        /// Field path, e.g. `bindMounts[2].readOnly`, or line and column.
+        at: String,
+        /// What is wrong and what is allowed.
+        reason: String,
+    },
+    /// An id is empty or unusable.
+    #[error("{field} is not usable as an id")]
+    Id {
+        /// Field name on the wire.
+        field: &'static str,
+        /// Why.
+        #[source]
+        cause: IdError,
+    },
+    /// A path is relative, empty, or holds NUL.
+    #[error("{field} \"{path}\" is not usable as a path")]
+    Path {
+        /// Field path on the wire.
+        field: String,
+        /// As given, lossy.
+        path: String,
+        /// Why.
+        #[source]
+        cause: PathError,
+    },
+    /// A path lies where nothing can be granted.
+    #[error("{field} \"{path}\" lies under {below}, which every sandbox has of its own")]
+    ReservedPath {
+        /// Field path on the wire.
+        field: String,
+        /// The path.
+        path: String,
+        /// `/proc`, `/sys`, `/dev` or `/run/kotak`.
+        below: &'static str,
+    },
+    /// `guestPath` differs from `hostPath`.
+    #[error(
+        "{field} maps \"{host}\" to \"{guest}\", and the native backend keeps paths as they are"
+    )]
+    GuestPathDiffers {
+        /// Field path on the wire.
+        field: String,
+        /// Host path.
+        host: String,
+        /// Guest path.
+        guest: String,
+    },
+    /// One path is bound twice, read-only and writable.
+    #[error("bindMounts lists \"{path}\" both read-only and writable")]
+    ConflictingBinds {
+        /// The path.
+        path: String,
+    },
+    /// The working directory would not exist inside.
+    #[error("guestWorkdir \"{path}\" is not inside any bind mount")]
+    WorkdirNotBound {
+        /// The path.
+        path: String,
+    },
+    /// A runner state directory inside a protected path: one must be writable, the other never.
+    #[error("runnerStateDirs \"{path}\" lies inside the protected path \"{protected}\"")]
+    RunnerStateProtected {
+        /// The state directory.
+        path: String,
+        /// The protected path.
+        protected: String,
+    },
+    /// A field asks for something that no mechanism enforces yet.
+    #[error("{field} cannot be enforced: {reason}")]
+    FieldNotEnforced {
+        /// Field name on the wire.
+        field: &'static str,
+        /// Why.
+        reason: &'static str,
+    },
+    /// An open network for something that is no terminal (REQ EG-8).
+    #[error("networkMode \"open\" is for terminals only")]
+    OpenNetworkForRun,
+    /// `networkEnabled: false` beside a mode that has a network.
+    #[error("networkEnabled is false and networkMode is \"{mode}\"")]
+    NetworkContradiction {
+        /// The mode's name.
+        mode: &'static str,
+    },
+    /// An environment variable's name or value cannot be one.
+    #[error("{field} \"{name}\" cannot be an environment variable: {reason}")]
+    EnvName {
+        /// Field path on the wire.
+        field: &'static str,
+        /// As given.
+        name: String,
+        /// Why.
+        reason: &'static str,
+    },
+    /// Standard dispatch needs filename rules (REQ BW-4).
+    #[error(
+        "standard dispatch needs filename rules, and nothing here can refuse new .env, *.key and \
+         *.pem files inside a writable bind"
+    )]
+    FilenameRulesUnavailable,
+}
+
+impl Coded for SpecError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Malformed { .. } => "SPEC_MALFORMED",
+            Self::Id { .. } => "SPEC_ID_INVALID",
+            Self::Path { .. } => "SPEC_PATH_INVALID",
+            Self::ReservedPath { .. } => "SPEC_PATH_RESERVED",
+            Self::GuestPathDiffers { .. } => "SPEC_GUEST_PATH_DIFFERS",
+            Self::ConflictingBinds { .. } => "SPEC_BINDS_CONFLICT",
+            Self::WorkdirNotBound { .. } => "SPEC_WORKDIR_NOT_BOUND",
+            Self::RunnerStateProtected { .. } => "SPEC_RUNNER_STATE_PROTECTED",
+            Self::FieldNotEnforced { .. } => "FIELD_NOT_ENFORCED",
+            Self::OpenNetworkForRun => "SPEC_OPEN_NETWORK_FOR_RUN",
+            Self::NetworkContradiction { .. } => "SPEC_NETWORK_CONTRADICTION",
+            Self::EnvName { .. } => "SPEC_ENV_INVALID",
+            Self::FilenameRulesUnavailable => "FILENAME_RULES_UNAVAILABLE",
+        }
+    }
+
+    fn fix(&self) -> Option<Fix> {
+        let text = match self {
+            Self::Malformed { at, .. } => format!("Correct the spec at {at}."),
+            Self::Id { field, .. } => {
+                format!("Give {field} a name of 1 to 128 bytes without control characters.")
+            }
+            Self::Path { field, .. } => format!("Give {field} an absolute path."),
+            Self::ReservedPath { field, below, .. } => {
+                format!("Remove {field}; the sandbox mounts its own {below}.")
+            }
+            Self::GuestPathDiffers { field, .. } => {
+                format!("Leave {field} out, or make it equal to hostPath.")
+            }
+            Self::ConflictingBinds { .. } => "List the path once.".to_owned(),
+            Self::WorkdirNotBound { path } => {
+                format!("Add a bind mount that covers {path}, or choose a folder inside one.")
+            }
+            Self::RunnerStateProtected { .. } => {
+                "Keep the runner's state outside every protected path.".to_owned()
+            }
+            Self::FieldNotEnforced { field, .. } => {
+                format!("Leave {field} out to launch without it.")
+            }
+            Self::OpenNetworkForRun => {
+                "Use networkMode \"allowlist\", \"ask\" or \"off\".".to_owned()
+            }
+            Self::NetworkContradiction { .. } => {
+                "Set networkMode to \"off\", or leave networkEnabled out.".to_owned()
+            }
+            Self::EnvName { .. } => {
+                "Use letters, digits and underscores, not starting with a digit.".to_owned()
+            }
+            Self::FilenameRulesUnavailable => {
+                "Launch with explicit bind mounts (kotak run --bind), which promise no filename \
+                 rules."
+                    .to_owned()
+            }
+        };
+        Some(Fix::words(text))
+    }
+}

@@ -1,0 +1,224 @@
+//! Absolute Unix paths as bytes, so that every path that the kernel takes can be carried, and the
+//! pure stages run the same on every OS.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Longest path in bytes that a system call takes, without the closing NUL (`PATH_MAX` − 1).
+pub const MAX_PATH_BYTES: usize = 4095;
+
+/// An absolute path without NUL, normalised lexically: no `.`, no `..`, no empty component, no
+/// closing slash. Symlinks are not looked at; that is for [`crate::policy::HostFs`].
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AbsPath(Vec<u8>);
+
+/// Why bytes are no absolute path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    /// it is empty
+    #[error("it is empty")]
+    Empty,
+    /// it is not absolute
+    #[error("it is not absolute")]
+    Relative,
+    /// it holds a NUL byte
+    #[error("it holds a NUL byte")]
+    Nul,
+    /// it is longer than the kernel takes
+    #[error("it is longer than {MAX_PATH_BYTES} bytes")]
+    TooLong,
+}
+
+impl AbsPath {
+    /// Checks and normalises.
+    ///
+    /// # Errors
+    /// When the bytes are empty, relative, too long, or hold a NUL.
+    pub fn new(bytes: impl AsRef<[u8]>) -> Result<Self, PathError> {
+        let bytes = bytes.as_ref();
+        if bytes.is_empty() {
+            return Err(PathError::Empty);
+        }
+        if bytes.contains(&0) {
+            return Err(PathError::Nul);
+        }
+        if bytes.first() != Some(&b'/') {
+            return Err(PathError::Relative);
+        }
+        if bytes.len() > MAX_PATH_BYTES {
+            return Err(PathError::TooLong);
+        }
+        Ok(Self::root().joined(bytes))
+    }
+
+    /// Checks and normalises a path of the host.
+    ///
+    /// # Errors
+    /// As [`AbsPath::new`].
+    pub fn from_path(path: &Path) -> Result<Self, PathError> {
+        Self::new(path.as_os_str().as_encoded_bytes())
+    }
+
+    /// `/`.
+    #[must_use]
+    pub fn root() -> Self {
+        Self(b"/".to_vec())
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The same as an `OsString`; lossless on Unix.
+    #[must_use]
+    pub fn to_os_string(&self) -> OsString {
+        native::os_string(&self.0)
+    }
+
+    /// The same as a `PathBuf`; lossless on Unix.
+    #[must_use]
+    pub fn to_path_buf(&self) -> PathBuf {
+        PathBuf::from(self.to_os_string())
+    }
+
+    /// Whether it is `/`.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        self.0 == b"/"
+    }
+
+    /// The components, without the root.
+    pub fn components(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
+        self.0
+            .split(|byte| *byte == b'/')
+            .filter(|part| !part.is_empty())
+    }
+
+    /// How many components; `/` has none.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.components().count()
+    }
+
+    /// The last component; `/` has none.
+    #[must_use]
+    pub fn file_name(&self) -> Option<&[u8]> {
+        self.components().next_back()
+    }
+
+    /// The directory that holds it; `/` has none.
+    #[must_use]
+    pub fn parent(&self) -> Option<Self> {
+        if self.is_root() {
+            return None;
+        }
+        let cut = self.0.iter().rposition(|byte| *byte == b'/')?;
+        Some(if cut == 0 {
+            Self::root()
+        } else {
+            Self(self.0.get(..cut)?.to_vec())
+        })
+    }
+
+    /// Its proper ancestors, nearest first, `/` last.
+    pub fn ancestors(&self) -> impl Iterator<Item = Self> {
+        std::iter::successors(self.parent(), Self::parent)
+    }
+
+    /// Adds a path below, or replaces by an absolute one; `.` and `..` are resolved lexically,
+    /// `..` of `/` being `/`.
+    #[must_use]
+    pub fn join(&self, more: impl AsRef<[u8]>) -> Self {
+        let more = more.as_ref();
+        if more.first() == Some(&b'/') {
+            Self::root().joined(more)
+        } else {
+            self.joined(more)
+        }
+    }
+
+    fn joined(&self, more: &[u8]) -> Self {
+        let mut parts: Vec<&[u8]> = self.components().collect();
+        for part in more.split(|byte| *byte == b'/') {
+            match part {
+                b"" | b"." => {}
+                b".." => {
+                    parts.pop();
+                }
+                name => parts.push(name),
+            }
+        }
+        if parts.is_empty() {
+            return Self::root();
+        }
+        let mut bytes = Vec::with_capacity(parts.iter().map(|part| part.len() + 1).sum());
+        for part in parts {
+            bytes.push(b'/');
+            bytes.extend_from_slice(part);
+        }
+        Self(bytes)
+    }
+
+    /// Whether it is `other` or lies below it, by whole components.
+    #[must_use]
+    pub fn is_within(&self, other: &Self) -> bool {
+        other.is_root()
+            || self
+                .0
+                .strip_prefix(other.0.as_slice())
+                .is_some_and(|rest| rest.is_empty() || rest.first() == Some(&b'/'))
+    }
+
+    /// What follows `base`, without a leading slash; none when it is not within.
+    #[must_use]
+    pub fn below(&self, base: &Self) -> Option<&[u8]> {
+        if !self.is_within(base) {
+            return None;
+        }
+        let start = if base.is_root() { 0 } else { base.0.len() };
+        let rest = self.0.get(start..)?;
+        Some(rest.strip_prefix(b"/").unwrap_or(rest))
+    }
+}
+
+impl fmt::Display for AbsPath {
+    /// For people: control characters escaped, bytes that are no UTF-8 replaced.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for character in String::from_utf8_lossy(&self.0).chars() {
+            if character.is_control() {
+                write!(f, "{}", character.escape_default())?;
+            } else {
+                write!(f, "{character}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for AbsPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{self}\"")
+    }
+}
+
+#[cfg(unix)]
+mod native {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
+
+    pub(super) fn os_string(bytes: &[u8]) -> OsString {
+        OsString::from_vec(bytes.to_vec())
+    }
+}
+
+#[cfg(not(unix))]
+mod native {
+    use std::ffi::OsString;
+
+    pub(super) fn os_string(bytes: &[u8]) -> OsString {
+        OsString::from(String::from_utf8_lossy(bytes).into_owned())
+    }
+}

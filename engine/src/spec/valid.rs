@@ -1,0 +1,149 @@
+//! The checked spec: a witness that validation ran.
+
+use super::{AbsPath, Mode, NetworkMode, SessionId, WorkspaceId};
+use std::path::PathBuf;
+
+/// A spec that passed validation. Only this can become a policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ValidSpec {
+    pub(crate) session_id: SessionId,
+    pub(crate) workspace_id: WorkspaceId,
+    pub(crate) agent_id: Option<String>,
+    pub(crate) form: Form,
+    pub(crate) mode: Mode,
+    pub(crate) network: NetworkMode,
+    pub(crate) protected: Vec<AbsPath>,
+    pub(crate) runner_state: Vec<AbsPath>,
+    pub(crate) env: ValidEnv,
+}
+
+/// What kind of sandbox the spec describes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Form {
+    /// The fixed terminal profile (REQ TM-2).
+    Terminal {
+        /// Working directory, writable.
+        cwd: AbsPath,
+    },
+    /// System runtime and listed binds only (REQ BW-1).
+    Binds {
+        /// The binds, each path once.
+        binds: Vec<ValidBind>,
+        /// Default working directory; covered by a bind when given.
+        workdir: Option<AbsPath>,
+    },
+}
+
+/// One bind; inside it has the same path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ValidBind {
+    /// The path on the host and inside.
+    pub path: AbsPath,
+    /// Read-only in every mode.
+    pub read_only: bool,
+}
+
+/// The checked environment policy.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ValidEnv {
+    pub(crate) pass: Vec<String>,
+    pub(crate) set: Vec<(String, String)>,
+}
+
+/// What a terminal is asked for with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TerminalRequest {
+    /// Session id.
+    pub session_id: String,
+    /// Workspace id.
+    pub workspace_id: String,
+    /// Absolute working directory.
+    pub cwd: PathBuf,
+    /// Mode.
+    pub mode: Mode,
+    /// Extra protected paths, absolute.
+    pub protected_paths: Vec<PathBuf>,
+    /// Network; absent is open (REQ TM-2).
+    pub network: Option<NetworkMode>,
+    /// Which variables of the host reach the payload.
+    pub env_policy: super::EnvPolicy,
+}
+
+impl ValidSpec {
+    /// Session id.
+    #[must_use]
+    pub fn session_id(&self) -> &SessionId {
+        &self.session_id
+    }
+
+    /// Workspace id.
+    #[must_use]
+    pub fn workspace_id(&self) -> &WorkspaceId {
+        &self.workspace_id
+    }
+
+    /// The agent bound to the sandbox, if any.
+    #[must_use]
+    pub fn agent_id(&self) -> Option<&str> {
+        self.agent_id.as_deref()
+    }
+
+    /// Terminal profile or binds.
+    #[must_use]
+    pub fn form(&self) -> &Form {
+        &self.form
+    }
+
+    /// Mode.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// The network, defaults applied.
+    #[must_use]
+    pub fn network(&self) -> NetworkMode {
+        self.network
+    }
+
+    /// The working directory that the spec names.
+    #[must_use]
+    pub fn workdir(&self) -> Option<&AbsPath> {
+        match &self.form {
+            Form::Terminal { cwd } => Some(cwd),
+            Form::Binds { workdir, .. } => workdir.as_ref(),
+        }
+    }
+
+    /// Protected paths as listed (REQ SP-1).
+    #[must_use]
+    pub fn protected(&self) -> &[AbsPath] {
+        &self.protected
+    }
+
+    /// Runner state directories as listed.
+    #[must_use]
+    pub fn runner_state(&self) -> &[AbsPath] {
+        &self.runner_state
+    }
+
+    /// The environment policy.
+    #[must_use]
+    pub fn env(&self) -> &ValidEnv {
+        &self.env
+    }
+}
+
+impl ValidEnv {
+    /// Names passed on top of the allowlist.
+    #[must_use]
+    pub fn pass(&self) -> &[String] {
+        &self.pass
+    }
+
+    /// Variables set for the payload.
+    #[must_use]
+    pub fn set(&self) -> &[(String, String)] {
+        &self.set
+    }
+}

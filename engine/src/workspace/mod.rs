@@ -1,0 +1,7 @@
+//! Facts about folders and programs, for showing them. Nothing is run to find them.
+
+mod folder;
+mod preset;
+
+pub use folder::{folder_info, workspace_of};
+pub use preset::presets;

@@ -1,0 +1,367 @@
+import { getContext, setContext } from "svelte";
+import type {
+  HostReport,
+  LaunchRequest,
+  Problem,
+  SessionInfo,
+  Settings,
+  Snapshot,
+} from "../backend/generated";
+import { problemOf, type Backend } from "../backend/interface";
+import type { CommandId } from "../shortcuts";
+import { runCommand } from "./commands";
+import {
+  activeSession,
+  emptyLayout,
+  focusSession,
+  openTab,
+  parseLayout,
+  reconcile,
+  removeSession,
+  replaceSession,
+  serialiseLayout,
+  splitPane,
+  type Direction,
+  type Layout,
+} from "./layout";
+import { fromSnapshot, isLive, reduce, withLaunch, withNotice, type EngineState } from "./reduce";
+
+/** A question in a dialog of its own; a closed dialog answers no. */
+export interface Question {
+  title: string;
+  text: string;
+  /** Shown as they are, in the terminal's font, one below the other. */
+  lines?: string[];
+  accept: string;
+  danger?: boolean;
+}
+
+export type Dialog =
+  | { kind: "new-session"; cwd?: string; split?: Direction }
+  | { kind: "host-report" }
+  | { kind: "settings" }
+  | { kind: "palette" }
+  | { kind: "question"; question: Question; answer: (yes: boolean) => void };
+
+/** What the terminals offer to commands; set by the terminal feature, absent where none is drawn. */
+export interface TerminalActions {
+  focus(session: string): void;
+  copy(session: string): void;
+  paste(session: string): void;
+  clear(session: string): void;
+  find(session: string): void;
+  forget(session: string): void;
+  restarted(session: string): void;
+  /** A size for the next launch, from the pane that it will take the place of. */
+  size(session: string | null): { cols: number; rows: number };
+}
+
+const SAVE_LAYOUT_AFTER_MS = 400;
+
+/** The window: what the engine told, the layout, and what the person may do. Holds no other truth. */
+export class App {
+  readonly backend: Backend;
+  #engine: EngineState = $state.raw() as EngineState;
+  layout: Layout = $state.raw(emptyLayout);
+  dialog: Dialog | null = $state.raw(null);
+  inspector = $state(true);
+  probing = $state(false);
+  /** Read out by screen readers. */
+  announcement = $state("");
+  terminals: TerminalActions | null = null;
+  #unsubscribe: () => void = () => undefined;
+  #saveTimer: ReturnType<typeof setTimeout> | undefined;
+  #saved = "";
+
+  constructor(backend: Backend, snapshot: Snapshot) {
+    this.backend = backend;
+    this.#engine = fromSnapshot(snapshot);
+    this.#saved = snapshot.layout ?? "";
+    const saved = parseLayout(snapshot.layout) ?? emptyLayout;
+    this.layout = this.#fitted(saved);
+  }
+
+  /** Subscribes first and asks for the snapshot after, so that no change falls between the two. */
+  static async start(backend: Backend): Promise<App> {
+    let app: App | null = null;
+    const early: Parameters<App["apply"]>[0] = [];
+    const unsubscribe = await backend.subscribe((events) => {
+      if (app) app.apply(events);
+      else early.push(...events);
+    });
+    const snapshot = await backend.snapshot();
+    app = new App(backend, snapshot);
+    app.#unsubscribe = unsubscribe;
+    app.apply(early);
+    return app;
+  }
+
+  stop(): void {
+    this.#unsubscribe();
+    this.#saveNow();
+  }
+
+  get host(): HostReport {
+    return this.#engine.host;
+  }
+  get sessions(): SessionInfo[] {
+    return this.#engine.sessions;
+  }
+  get settings(): Settings {
+    return this.#engine.settings;
+  }
+  get presets() {
+    return this.#engine.presets;
+  }
+  get recentFolders(): string[] {
+    return this.#engine.recentFolders;
+  }
+  get lastChoices(): LaunchRequest[] {
+    return this.#engine.lastChoices;
+  }
+  get home(): string {
+    return this.#engine.home;
+  }
+  get version(): string {
+    return this.#engine.version;
+  }
+  get notices(): Problem[] {
+    return this.#engine.notices;
+  }
+
+  session(id: string): SessionInfo | undefined {
+    return this.sessions.find((session) => session.id === id);
+  }
+
+  /** The session of the pane that has the focus. */
+  get current(): SessionInfo | undefined {
+    const id = activeSession(this.layout);
+    return id === null ? undefined : this.session(id);
+  }
+
+  apply(events: Parameters<typeof reduce>[1][]): void {
+    if (events.length === 0) return;
+    const before = this.#engine;
+    let state = before;
+    for (const event of events) {
+      state = reduce(state, event);
+      if (event.type === "activated" && !this.dialog) {
+        this.show({ kind: "new-session", ...(event.cwd === null ? {} : { cwd: event.cwd }) });
+      }
+    }
+    this.#engine = state;
+    this.#announceEnds(before.sessions, state.sessions);
+    const present = (id: string) => state.sessions.some((session) => session.id === id);
+    for (const { id } of before.sessions) if (!present(id)) this.#forget(id);
+  }
+
+  show(dialog: Dialog): void {
+    this.#answer(false);
+    this.dialog = dialog;
+  }
+
+  hide(): void {
+    this.#answer(false);
+    this.dialog = null;
+    this.focusTerminal();
+  }
+
+  /** Asks, and resolves to the answer. */
+  ask(question: Question): Promise<boolean> {
+    return new Promise((resolve) => {
+      const answer = (yes: boolean) => {
+        this.dialog = null;
+        resolve(yes);
+        this.focusTerminal();
+      };
+      this.show({ kind: "question", question, answer });
+    });
+  }
+
+  #answer(yes: boolean): void {
+    if (this.dialog?.kind === "question") this.dialog.answer(yes);
+  }
+
+  focusTerminal(): void {
+    const id = activeSession(this.layout);
+    if (id !== null && !this.dialog) this.terminals?.focus(id);
+  }
+
+  announce(text: string): void {
+    this.announcement = text;
+  }
+
+  tell(problem: Problem): void {
+    this.#engine = { ...this.#engine, notices: withNotice(this.#engine.notices, problem) };
+  }
+
+  dropNotice(notice: Problem): void {
+    this.#engine = { ...this.#engine, notices: this.notices.filter((each) => each !== notice) };
+  }
+
+  /** Runs what may fail, and tells when it does. */
+  async #try<T>(what: Promise<T>): Promise<T | undefined> {
+    try {
+      return await what;
+    } catch (thrown) {
+      this.tell(problemOf(thrown));
+      return undefined;
+    }
+  }
+
+  /** Terminal size to put into a launch request. */
+  terminalSize(): { cols: number; rows: number } {
+    return this.terminals?.size(activeSession(this.layout)) ?? { cols: 80, rows: 24 };
+  }
+
+  /** Launches, and shows the session in a new tab or beside the pane in focus. Rejects when refused. */
+  async launch(request: LaunchRequest, split?: Direction): Promise<SessionInfo> {
+    const beside = activeSession(this.layout);
+    const session = await this.backend.launch(request);
+    this.apply([{ type: "session", session }]);
+    this.#engine = withLaunch(this.#engine, request);
+    const layout = this.layout;
+    this.setLayout(
+      split && beside !== null ? splitPane(layout, beside, session.id, split) : openTab(layout, session.id),
+    );
+    return session;
+  }
+
+  async restart(id: string): Promise<void> {
+    const session = await this.#try(this.backend.restart(id));
+    if (!session) return;
+    if (session.id === id) this.terminals?.restarted(id);
+    this.setLayout(replaceSession(this.layout, id, session.id));
+    this.apply([{ type: "session", session }]);
+    this.focusTerminal();
+  }
+
+  async suspend(id: string): Promise<void> {
+    const session = await this.#try(this.backend.suspend(id));
+    if (session) this.apply([{ type: "session", session }]);
+  }
+
+  async resume(id: string): Promise<void> {
+    const session = await this.#try(this.backend.resume(id));
+    if (session) this.apply([{ type: "session", session }]);
+    this.focusTerminal();
+  }
+
+  /** Shows a session: its pane, or a new tab. */
+  reveal(id: string): void {
+    this.setLayout(openTab(this.layout, id));
+    this.focusTerminal();
+  }
+
+  /** Closes a pane and ends its session; asks first when a program of it runs. */
+  async closePane(id: string): Promise<void> {
+    const session = this.session(id);
+    if (session && isLive(session.phase)) {
+      if (this.settings.confirmClose && !(await this.#mayClose(session))) return;
+      try {
+        await this.backend.close(id);
+      } catch (thrown) {
+        this.tell(problemOf(thrown));
+        return;
+      }
+    }
+    await this.#try(this.backend.dismiss(id));
+    this.apply([{ type: "sessionGone", id }]);
+    this.#forget(id);
+    this.focusTerminal();
+  }
+
+  async #mayClose(session: SessionInfo): Promise<boolean> {
+    const running = await this.#try(this.backend.processes(session.id));
+    // A shell at its prompt is alone and in the foreground: nothing is lost with it.
+    const idle = running?.length === 1 && session.request.program.kind === "shell";
+    if (!running || running.length === 0 || idle) return true;
+    const count = running.length === 1 ? "1 process" : `${running.length} processes`;
+    return this.ask({
+      title: `Close ${session.title}?`,
+      text: `${count} of this session will be ended, with all that they started.`,
+      lines: running.map((process) => `${process.pid}  ${process.command}`),
+      accept: "End and close",
+      danger: true,
+    });
+  }
+
+  #forget(id: string): void {
+    this.terminals?.forget(id);
+    this.setLayout(removeSession(this.layout, id));
+  }
+
+  async changeSettings(change: Partial<Settings>): Promise<void> {
+    const before = this.settings;
+    const wanted = { ...before, ...change };
+    this.#engine = { ...this.#engine, settings: wanted };
+    try {
+      const settings = await this.backend.setSettings(wanted);
+      this.#engine = { ...this.#engine, settings };
+    } catch (thrown) {
+      this.#engine = { ...this.#engine, settings: before };
+      this.tell(problemOf(thrown));
+    }
+  }
+
+  async probeAgain(): Promise<void> {
+    if (this.probing) return;
+    this.probing = true;
+    const host = await this.#try(this.backend.probeAgain());
+    this.probing = false;
+    if (!host) return;
+    this.apply([{ type: "host", host }]);
+    this.announce(host.verdict.line);
+  }
+
+  setLayout(layout: Layout): void {
+    if (layout === this.layout) return;
+    this.layout = layout;
+    clearTimeout(this.#saveTimer);
+    this.#saveTimer = setTimeout(() => this.#saveNow(), SAVE_LAYOUT_AFTER_MS);
+  }
+
+  focusPane(id: string): void {
+    if (activeSession(this.layout) !== id) this.setLayout(focusSession(this.layout, id));
+  }
+
+  #saveNow(): void {
+    clearTimeout(this.#saveTimer);
+    const json = serialiseLayout(this.layout);
+    if (json === this.#saved) return;
+    this.#saved = json;
+    void this.#try(this.backend.saveLayout(json));
+  }
+
+  #fitted(layout: Layout): Layout {
+    const present = this.sessions.map((session) => session.id);
+    const live = this.sessions.filter((session) => isLive(session.phase)).map((session) => session.id);
+    return reconcile(layout, present, live);
+  }
+
+  #announceEnds(before: SessionInfo[], after: SessionInfo[]): void {
+    for (const session of after) {
+      const old = before.find((each) => each.id === session.id);
+      if (!old || old.phase === session.phase) continue;
+      if (session.phase === "ended")
+        this.announce(`${session.title} exited ${session.exitCode ?? ""}`.trim());
+      if (session.phase === "error") {
+        this.announce(`${session.title} failed: ${session.handle.error?.message ?? "no reason was given"}`);
+      }
+    }
+  }
+
+  run(command: CommandId): void {
+    void runCommand(this, command);
+  }
+}
+
+const KEY = Symbol("app");
+
+export function setApp(app: App): void {
+  setContext(KEY, app);
+}
+
+export function getApp(): App {
+  return getContext<App>(KEY);
+}

@@ -1,4 +1,4 @@
-import { getContext, setContext } from "svelte";
+import { getContext, setContext, tick } from "svelte";
 import type {
   HostReport,
   LaunchRequest,
@@ -9,6 +9,7 @@ import type {
 } from "../backend/generated";
 import { problemOf, type Backend } from "../backend/interface";
 import type { CommandId } from "../shortcuts";
+import { answerAllNo, confirmClose } from "../shared/dialogs";
 import { runCommand } from "./commands";
 import {
   activeSession,
@@ -21,27 +22,19 @@ import {
   replaceSession,
   serialiseLayout,
   splitPane,
-  type Direction,
   type Layout,
 } from "./layout";
 import { fromSnapshot, isLive, reduce, withLaunch, withNotice, type EngineState } from "./reduce";
 
-/** A question in a dialog of its own; a closed dialog answers no. */
-export interface Question {
-  title: string;
-  text: string;
-  /** Shown as they are, in the terminal's font, one below the other. */
-  lines?: string[];
-  accept: string;
-  danger?: boolean;
-}
+/** Where a new pane goes, seen from the pane in focus. */
+export type SplitSide = "right" | "down";
 
 export type Dialog =
-  | { kind: "new-session"; cwd?: string; split?: Direction }
+  | { kind: "new-session"; cwd?: string; split?: SplitSide }
   | { kind: "host-report" }
   | { kind: "settings" }
-  | { kind: "palette" }
-  | { kind: "question"; question: Question; answer: (yes: boolean) => void };
+  | { kind: "palette" };
+
 
 /** What the terminals offer to commands; set by the terminal feature, absent where none is drawn. */
 export interface TerminalActions {
@@ -98,6 +91,7 @@ export class App {
 
   stop(): void {
     this.#unsubscribe();
+    answerAllNo();
     this.#saveNow();
   }
 
@@ -156,30 +150,13 @@ export class App {
   }
 
   show(dialog: Dialog): void {
-    this.#answer(false);
     this.dialog = dialog;
   }
 
   hide(): void {
-    this.#answer(false);
     this.dialog = null;
-    this.focusTerminal();
-  }
-
-  /** Asks, and resolves to the answer. */
-  ask(question: Question): Promise<boolean> {
-    return new Promise((resolve) => {
-      const answer = (yes: boolean) => {
-        this.dialog = null;
-        resolve(yes);
-        this.focusTerminal();
-      };
-      this.show({ kind: "question", question, answer });
-    });
-  }
-
-  #answer(yes: boolean): void {
-    if (this.dialog?.kind === "question") this.dialog.answer(yes);
+    // While the dialog is still drawn, nothing else can take the focus.
+    void tick().then(() => this.focusTerminal());
   }
 
   focusTerminal(): void {
@@ -215,19 +192,24 @@ export class App {
   }
 
   /** Launches, and shows the session in a new tab or beside the pane in focus. Rejects when refused. */
-  async launch(request: LaunchRequest, split?: Direction): Promise<SessionInfo> {
+  async launch(request: LaunchRequest, split?: SplitSide): Promise<SessionInfo> {
     const beside = activeSession(this.layout);
     const session = await this.backend.launch(request);
     this.apply([{ type: "session", session }]);
     this.#engine = withLaunch(this.#engine, request);
     const layout = this.layout;
     this.setLayout(
-      split && beside !== null ? splitPane(layout, beside, session.id, split) : openTab(layout, session.id),
+      split && beside !== null
+        ? splitPane(layout, beside, session.id, split === "right" ? "row" : "column")
+        : openTab(layout, session.id),
     );
     return session;
   }
 
+  /** Starts a session again as it was launched; asks first when a program of it runs. */
   async restart(id: string): Promise<void> {
+    const old = this.session(id);
+    if (old && isLive(old.phase) && !(await this.#mayEnd(old, "Restart"))) return;
     const session = await this.#try(this.backend.restart(id));
     if (!session) return;
     if (session.id === id) this.terminals?.restarted(id);
@@ -257,7 +239,7 @@ export class App {
   async closePane(id: string): Promise<void> {
     const session = this.session(id);
     if (session && isLive(session.phase)) {
-      if (this.settings.confirmClose && !(await this.#mayClose(session))) return;
+      if (!(await this.#mayEnd(session, "Close"))) return;
       try {
         await this.backend.close(id);
       } catch (thrown) {
@@ -271,19 +253,12 @@ export class App {
     this.focusTerminal();
   }
 
-  async #mayClose(session: SessionInfo): Promise<boolean> {
-    const running = await this.#try(this.backend.processes(session.id));
-    // A shell at its prompt is alone and in the foreground: nothing is lost with it.
-    const idle = running?.length === 1 && session.request.program.kind === "shell";
-    if (!running || running.length === 0 || idle) return true;
-    const count = running.length === 1 ? "1 process" : `${running.length} processes`;
-    return this.ask({
-      title: `Close ${session.title}?`,
-      text: `${count} of this session will be ended, with all that they started.`,
-      lines: running.map((process) => `${process.pid}  ${process.command}`),
-      accept: "End and close",
-      danger: true,
-    });
+  /** Asks when programs run that would be lost. A shell alone at its prompt is none. */
+  async #mayEnd(session: SessionInfo, verb: "Close" | "Restart"): Promise<boolean> {
+    if (!this.settings.confirmClose) return true;
+    const running = (await this.#try(this.backend.processes(session.id))) ?? [];
+    const idle = running.length === 1 && session.request.program.kind === "shell";
+    return idle || confirmClose(running, { what: session.title, verb });
   }
 
   #forget(id: string): void {

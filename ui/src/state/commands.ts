@@ -1,6 +1,5 @@
 import type { CommandId } from "../shortcuts";
 import { activeSession, stepPane, stepTab } from "./layout";
-import { isLive } from "./reduce";
 import type { App } from "./app.svelte";
 
 const USUAL_FONT_SIZE = 13;
@@ -93,7 +92,7 @@ export async function runPaneCommand(app: App, command: CommandId, session: stri
       app.focusPane(session);
       return app.show({
         kind: "new-session",
-        split: command === "split.right" ? "row" : "column",
+        split: command === "split.right" ? "right" : "down",
         cwd: app.session(session)?.cwd ?? app.home,
       });
     case "pane.next":
@@ -119,7 +118,7 @@ export async function runPaneCommand(app: App, command: CommandId, session: stri
     case "pane.close":
       return app.closePane(session);
     case "session.restart":
-      return restart(app, session);
+      return app.restart(session);
     case "session.suspend":
       return app.suspend(session);
     case "session.resume":
@@ -129,17 +128,3 @@ export async function runPaneCommand(app: App, command: CommandId, session: stri
   }
 }
 
-/** Restarts; asks first when a program still runs. */
-async function restart(app: App, id: string): Promise<void> {
-  const session = app.session(id);
-  if (session && isLive(session.phase) && app.settings.confirmClose) {
-    const yes = await app.ask({
-      title: `Restart ${session.title}?`,
-      text: "Its program and all that it started will be ended, then started again as it was launched.",
-      accept: "End and restart",
-      danger: true,
-    });
-    if (!yes) return;
-  }
-  return app.restart(id);
-}

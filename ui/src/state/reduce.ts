@@ -123,8 +123,3 @@ export function folderName(path: string, home: string): string {
   return parts.at(-1) ?? "/";
 }
 
-/** A path with the home directory written `~`. */
-export function shortPath(path: string, home: string): string {
-  if (home !== "/" && path === home) return "~";
-  return home !== "/" && home !== "" && path.startsWith(`${home}/`) ? `~${path.slice(home.length)}` : path;
-}

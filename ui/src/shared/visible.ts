@@ -3,7 +3,6 @@
 // Controls, soft hyphen, zero-width and bidi characters, line separators, tags, the byte order mark,
 // interlinear annotations, variation selectors' supplement.
 const HIDDEN =
-  // eslint-disable-next-line no-control-regex
   /[\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb]|[\u{e0000}-\u{e0fff}]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
 
 const NAMED: Readonly<Record<string, string>> = {

@@ -3,6 +3,7 @@ import type {
   HostReport,
   LaunchRequest,
   Problem,
+  RunningProcess,
   SessionInfo,
   Settings,
   Snapshot,
@@ -21,6 +22,7 @@ import {
   removeSession,
   replaceSession,
   serialiseLayout,
+  sessionsOf,
   splitPane,
   type Layout,
 } from "./layout";
@@ -35,7 +37,6 @@ export type Dialog =
   | { kind: "settings" }
   | { kind: "palette" };
 
-
 /** What the terminals offer to commands; set by the terminal feature, absent where none is drawn. */
 export interface TerminalActions {
   focus(session: string): void;
@@ -44,7 +45,6 @@ export interface TerminalActions {
   clear(session: string): void;
   find(session: string): void;
   forget(session: string): void;
-  restarted(session: string): void;
   /** A size for the next launch, from the pane that it will take the place of. */
   size(session: string | null): { cols: number; rows: number };
 }
@@ -63,12 +63,15 @@ export class App {
   announcement = $state("");
   terminals: TerminalActions | null = null;
   #unsubscribe: () => void = () => undefined;
+  /** Runs that an earlier window has already shown and answered. */
+  readonly #foundRuns: ReadonlySet<string>;
   #saveTimer: ReturnType<typeof setTimeout> | undefined;
   #saved = "";
 
   constructor(backend: Backend, snapshot: Snapshot) {
     this.backend = backend;
     this.#engine = fromSnapshot(snapshot);
+    this.#foundRuns = new Set(snapshot.sessions.map(runOf));
     this.#saved = snapshot.layout ?? "";
     const saved = parseLayout(snapshot.layout) ?? emptyLayout;
     this.layout = this.#fitted(saved);
@@ -125,6 +128,11 @@ export class App {
 
   session(id: string): SessionInfo | undefined {
     return this.sessions.find((session) => session.id === id);
+  }
+
+  /** Whether this run began under this window, so that nothing of it was shown before. */
+  startedHere(session: SessionInfo): boolean {
+    return !this.#foundRuns.has(runOf(session));
   }
 
   /** The session of the pane that has the focus. */
@@ -209,10 +217,9 @@ export class App {
   /** Starts a session again as it was launched; asks first when a program of it runs. */
   async restart(id: string): Promise<void> {
     const old = this.session(id);
-    if (old && isLive(old.phase) && !(await this.#mayEnd(old, "Restart"))) return;
+    if (old && isLive(old.phase) && !(await this.#mayEnd([old], "Restart"))) return;
     const session = await this.#try(this.backend.restart(id));
     if (!session) return;
-    if (session.id === id) this.terminals?.restarted(id);
     this.setLayout(replaceSession(this.layout, id, session.id));
     this.apply([{ type: "session", session }]);
     this.focusTerminal();
@@ -236,29 +243,49 @@ export class App {
   }
 
   /** Closes a pane and ends its session; asks first when a program of it runs. */
-  async closePane(id: string): Promise<void> {
-    const session = this.session(id);
-    if (session && isLive(session.phase)) {
-      if (!(await this.#mayEnd(session, "Close"))) return;
-      try {
-        await this.backend.close(id);
-      } catch (thrown) {
-        this.tell(problemOf(thrown));
-        return;
-      }
-    }
-    await this.#try(this.backend.dismiss(id));
-    this.apply([{ type: "sessionGone", id }]);
-    this.#forget(id);
+  closePane(id: string): Promise<void> {
+    return this.#closeAll([id]);
+  }
+
+  /** Closes a tab with all its panes, after one question for all of them. */
+  closeTab(id: string): Promise<void> {
+    const tab = this.layout.tabs.find((each) => each.id === id);
+    return this.#closeAll(tab ? sessionsOf(tab.root) : []);
+  }
+
+  async #closeAll(ids: readonly string[]): Promise<void> {
+    const live = ids.flatMap((id) => this.session(id) ?? []).filter((session) => isLive(session.phase));
+    if (!(await this.#mayEnd(live, "Close"))) return;
+    await Promise.all(ids.map((id) => this.#end(id)));
     this.focusTerminal();
   }
 
+  async #end(id: string): Promise<void> {
+    try {
+      const session = this.session(id);
+      if (session && isLive(session.phase)) await this.backend.close(id);
+      await this.backend.dismiss(id);
+    } catch (thrown) {
+      this.tell(problemOf(thrown));
+      return;
+    }
+    this.apply([{ type: "sessionGone", id }]);
+    this.#forget(id);
+  }
+
   /** Asks when programs run that would be lost. A shell alone at its prompt is none. */
-  async #mayEnd(session: SessionInfo, verb: "Close" | "Restart"): Promise<boolean> {
-    if (!this.settings.confirmClose) return true;
+  async #mayEnd(sessions: readonly SessionInfo[], verb: "Close" | "Restart"): Promise<boolean> {
+    const [first] = sessions;
+    if (!first || !this.settings.confirmClose) return true;
+    const running = await Promise.all(sessions.map((session) => this.#lost(session)));
+    const what = sessions.length === 1 ? first.title : `${sessions.length} panes`;
+    return confirmClose(running.flat(), { what, verb });
+  }
+
+  async #lost(session: SessionInfo): Promise<RunningProcess[]> {
     const running = (await this.#try(this.backend.processes(session.id))) ?? [];
     const idle = running.length === 1 && session.request.program.kind === "shell";
-    return idle || confirmClose(running, { what: session.title, verb });
+    return idle ? [] : running;
   }
 
   #forget(id: string): void {
@@ -329,6 +356,11 @@ export class App {
   run(command: CommandId): void {
     void runCommand(this, command);
   }
+}
+
+/** A restart under the same id is another run. */
+function runOf(session: SessionInfo): string {
+  return `${session.id} ${session.startedAtMs}`;
 }
 
 const KEY = Symbol("app");

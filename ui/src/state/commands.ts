@@ -127,4 +127,3 @@ export async function runPaneCommand(app: App, command: CommandId, session: stri
       return;
   }
 }
-

@@ -122,4 +122,3 @@ export function folderName(path: string, home: string): string {
   const parts = path.split("/").filter((part) => part !== "");
   return parts.at(-1) ?? "/";
 }
-

@@ -69,6 +69,20 @@ pub struct SessionInfo {
     pub unread_refusals: u32,
 }
 
+impl SessionInfo {
+    /// Whether something of this session still runs or is about to.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        match self.phase {
+            SessionPhase::Starting
+            | SessionPhase::Ready
+            | SessionPhase::Running
+            | SessionPhase::Suspended => true,
+            SessionPhase::Ended | SessionPhase::Error => false,
+        }
+    }
+}
+
 /// The state dot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, TS)]
 #[serde(rename_all = "lowercase")]
@@ -89,7 +103,11 @@ pub enum SessionPhase {
 
 /// A change, sent in batches of at most ten a second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, TS)]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[serde(
+    tag = "type",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
 pub enum UiEvent {
     /// A session is new or changed.
     Session {
@@ -116,6 +134,8 @@ pub enum UiEvent {
         /// What.
         notice: Problem,
     },
+    /// The window was asked to close while sessions run; it answers with `quit` or `keepOpen`.
+    CloseRequested,
     /// Another start of the application was asked for and sent here.
     Activated {
         /// A folder that was named.
@@ -150,7 +170,11 @@ pub struct LaunchRequest {
 
 /// What a session runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, TS)]
-#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[serde(
+    tag = "kind",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
 pub enum Program {
     /// The user's login shell.
     Shell,

@@ -1,1 +1,50 @@
-fn main(){}
+//! The desktop control panel: a thin shell around the engine. Verdicts are made in the engine;
+//! this crate passes requests, raw terminal bytes and events, and owns the window.
+#![forbid(unsafe_code)]
+#![cfg_attr(not(debug_assertions), windows_subsystem = "windows")]
+
+mod commands;
+mod lifecycle;
+mod link;
+mod stream;
+
+use clap::Parser;
+use kotak_engine::manager::{Engine, EngineOptions, EngineRole};
+use kotak_engine::probe::Switch;
+use kotak_engine::store::Dirs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Kotak: terminals in a real sandbox, and an honest badge on each.
+#[derive(Debug, Parser)]
+#[command(name = "kotak-panel", version)]
+struct Arguments {
+    /// Wrap sessions where this host offers a backend (on), or opt out (off). Environment:
+    /// KOTAK_SANDBOX.
+    #[arg(long, value_name = "on|off")]
+    sandbox: Option<String>,
+    /// Folder to offer for a new session.
+    folder: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match start(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("kotak-panel: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn start(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    let switch = Switch::from_environment(arguments.sandbox.as_deref())?;
+    let dirs = Dirs::discover()?;
+    let engine = tauri::async_runtime::block_on(Engine::start(EngineOptions {
+        switch,
+        dirs,
+        role: EngineRole::Panel,
+    }))?;
+    lifecycle::run(engine, arguments.folder.as_deref())
+}

@@ -1,1 +1,9 @@
-//! Tests.
+//! What the conformance and end-to-end suites share: a staged home directory full of secrets, the
+//! `kotak` command driven as a person drives it, and a desktop for the real window.
+
+pub mod command;
+pub mod desktop;
+pub mod stage;
+
+pub use command::{Kotak, Outcome};
+pub use stage::Stage;

@@ -1,2 +1,2 @@
 //! guard
-fn main(){}
+fn main() {}

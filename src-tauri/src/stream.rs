@@ -1,0 +1,63 @@
+//! The event stream to the window: the engine's batches plus the shell's own few events.
+
+use kotak_engine::api::UiEvent;
+use kotak_engine::manager::Engine;
+use std::sync::Mutex;
+use tauri::async_runtime::JoinHandle;
+use tauri::ipc::Channel;
+use tokio::sync::broadcast;
+
+/// How many of the shell's own events may wait for a window that is still loading.
+const SHELL_EVENTS: usize = 32;
+
+/// One live subscription; a reloaded window replaces the former.
+pub(crate) struct Stream {
+    shell: broadcast::Sender<UiEvent>,
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Stream {
+    pub(crate) fn new() -> Self {
+        Self {
+            shell: broadcast::channel(SHELL_EVENTS).0,
+            task: Mutex::new(None),
+        }
+    }
+
+    /// Sends one of the shell's own events; without a window nobody hears it.
+    pub(crate) fn send(&self, event: UiEvent) {
+        // A send without a receiver is an Err by design, not a fault.
+        let _ = self.shell.send(event);
+    }
+
+    /// Starts forwarding to `channel` and ends the former subscription.
+    pub(crate) fn subscribe(&self, engine: &Engine, channel: Channel<Vec<UiEvent>>) {
+        let mut batches = engine.subscribe();
+        let mut shell = self.shell.subscribe();
+        let task = tauri::async_runtime::spawn(async move {
+            loop {
+                let batch = tokio::select! {
+                    batch = batches.next_batch() => match batch {
+                        Some(batch) => batch,
+                        None => return,
+                    },
+                    event = shell.recv() => match event {
+                        Ok(event) => vec![event],
+                        Err(broadcast::error::RecvError::Lagged(_)) => continue,
+                        Err(broadcast::error::RecvError::Closed) => return,
+                    },
+                };
+                if channel.send(batch).is_err() {
+                    return;
+                }
+            }
+        });
+        let former = match self.task.lock() {
+            Ok(mut slot) => slot.replace(task),
+            Err(poisoned) => poisoned.into_inner().replace(task),
+        };
+        if let Some(former) = former {
+            former.abort();
+        }
+    }
+}

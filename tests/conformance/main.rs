@@ -1,0 +1,11 @@
+//! Conformance of the native backend on the real kernel: one attempt after another, each with the
+//! right result and a positive control. Runs as root inside an outer namespace and as an ordinary
+//! user; `make test` does both. See `docs/security.md` for the promise each test shows.
+
+mod binds;
+mod environment;
+mod lifecycle;
+mod processes;
+mod reads;
+mod sockets;
+mod writes;

@@ -1,0 +1,96 @@
+//! Host sockets are hidden unless granted, also abstract ones under an open network.
+
+use kotak_tests::stage::{Stage, is_root};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+
+fn connect(address: &str) -> String {
+    format!(
+        "python3 -c 'import socket; s=socket.socket(socket.AF_UNIX); s.connect({address}); \
+         print(\"connected\")' 2>&1"
+    )
+}
+
+#[test]
+fn an_abstract_socket_of_the_host_is_out_of_reach() {
+    let stage = Stage::new();
+    let name = format!("kotak-test-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(&name).expect("an address");
+    let _listener = UnixListener::bind_addr(&address).expect("a listener");
+    let attempt = connect(&format!("\"\\0{name}\""));
+    let inside = stage.terminal(&attempt);
+    assert!(!inside.stdout.contains("connected"), "{inside:?}");
+    assert!(
+        inside.stdout.contains("Operation not permitted"),
+        "{inside:?}"
+    );
+    let outside = stage.bare(&attempt);
+    assert!(
+        outside.stdout.contains("connected"),
+        "the control failed: {outside:?}"
+    );
+}
+
+#[test]
+fn abstract_sockets_between_programs_inside_work() {
+    let stage = Stage::new();
+    let inside = stage.terminal(
+        "python3 -c 'import socket; a=socket.socket(socket.AF_UNIX); a.bind(\"\\0inside\"); \
+         a.listen(); b=socket.socket(socket.AF_UNIX); b.connect(\"\\0inside\"); print(\"ok\")'",
+    );
+    assert_eq!(inside.stdout.trim(), "ok", "{inside:?}");
+}
+
+#[test]
+fn sockets_in_the_hosts_temporary_and_run_directories_are_hidden() {
+    // launch case: docker.sock, D-Bus, X11, Wayland
+    let stage = Stage::new();
+    let mut places = vec![std::path::PathBuf::from("/tmp"), "/var/tmp".into()];
+    if is_root() {
+        places.push("/run".into());
+    }
+    for place in places {
+        let path = place.join(format!("kotak-test-{}.sock", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let listener = UnixListener::bind(&path).expect("a listener");
+        let attempt = connect(&format!("\"{}\"", path.display()));
+        let inside = stage.terminal(&attempt);
+        let outside = stage.bare(&attempt);
+        drop(listener);
+        std::fs::remove_file(&path).expect("removal");
+        assert!(
+            !inside.stdout.contains("connected"),
+            "{}: {inside:?}",
+            place.display()
+        );
+        assert!(
+            outside.stdout.contains("connected"),
+            "the control failed: {outside:?}"
+        );
+    }
+}
+
+#[test]
+fn display_and_agent_variables_do_not_come_in() {
+    let stage = Stage::new();
+    let names = [
+        "SSH_AUTH_SOCK",
+        "DBUS_SESSION_BUS_ADDRESS",
+        "DISPLAY",
+        "WAYLAND_DISPLAY",
+        "GPG_AGENT_INFO",
+        "DOCKER_HOST",
+        "XAUTHORITY",
+    ];
+    for backend in ["native", "none"] {
+        let mut call = stage
+            .kotak()
+            .args(["run", "--backend", backend, "--profile", "terminal"]);
+        for name in names {
+            call = call.env(name, "leaked-value");
+        }
+        let outcome = call.args(["--", "env"]).run();
+        let leaked = outcome.stdout.contains("leaked-value");
+        assert_eq!(leaked, backend == "none", "{backend}: {outcome:?}");
+    }
+}

@@ -289,6 +289,14 @@ export class FakeBackend implements Backend {
     });
   }
 
+  quit(): Promise<void> {
+    return this.#answer("quit", [], () => undefined);
+  }
+
+  keepOpen(): Promise<void> {
+    return this.#answer("keepOpen", [], () => undefined);
+  }
+
   async #answer<T>(method: keyof Backend, args: unknown[], make: () => T): Promise<T> {
     this.calls.push({ method, args: structuredClone(args) });
     await Promise.resolve();

@@ -13,10 +13,18 @@ export interface CloseSubject {
   verb?: "Close" | "Restart";
 }
 
+/** A session that would end with the application. */
+export interface LivingSession {
+  title: string;
+  /** Its folder, as people read it. */
+  where: string;
+}
+
 export type Question =
   | { kind: "close"; subject: CloseSubject; processes: readonly RunningProcess[] }
   | { kind: "paste"; text: string }
-  | { kind: "link"; url: string };
+  | { kind: "link"; url: string }
+  | { kind: "quit"; sessions: readonly LivingSession[] };
 
 export interface PendingQuestion {
   id: number;
@@ -25,6 +33,7 @@ export interface PendingQuestion {
 
 interface Waiting extends PendingQuestion {
   resolve: (yes: boolean) => void;
+  answered: Promise<boolean>;
 }
 
 let waiting: Waiting[] = [];
@@ -35,10 +44,13 @@ const front = writable<PendingQuestion | undefined>(undefined);
 export const currentQuestion: Readable<PendingQuestion | undefined> = front;
 
 function ask(question: Question): Promise<boolean> {
-  return new Promise((resolve) => {
-    waiting = [...waiting, { id: nextId++, question, resolve }];
-    front.set(waiting[0]);
+  let resolve: (yes: boolean) => void = () => undefined;
+  const answered = new Promise<boolean>((settle) => {
+    resolve = settle;
   });
+  waiting = [...waiting, { id: nextId++, question, resolve, answered }];
+  front.set(waiting[0]);
+  return answered;
 }
 
 /** Answers the question with this id; an answer to any other question is ignored. */
@@ -82,4 +94,12 @@ export function confirmRestart(
   subject: CloseSubject = { what: "this session" },
 ): Promise<boolean> {
   return confirmClose(processes, { ...subject, verb: "Restart" });
+}
+
+/** Asks before the application ends with sessions alive; without any there is nothing to ask. */
+export function confirmQuit(sessions: readonly LivingSession[]): Promise<boolean> {
+  const asked = waiting.find(({ question }) => question.kind === "quit");
+  // Asked to close again and again, the window still asks once.
+  if (asked !== undefined) return asked.answered;
+  return sessions.length === 0 ? Promise.resolve(true) : ask({ kind: "quit", sessions });
 }

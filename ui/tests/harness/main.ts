@@ -2,7 +2,13 @@
 import { FakeBackend } from "../../src/backend/fake";
 import type { Theme } from "../../src/backend/generated";
 import { mountApp } from "../../src/mount";
-import { confirmClose, confirmLink, confirmPaste, confirmRestart } from "../../src/shared/dialogs";
+import {
+  confirmClose,
+  confirmLink,
+  confirmPaste,
+  confirmQuit,
+  confirmRestart,
+} from "../../src/shared/dialogs";
 import { scenarios } from "./scenarios";
 
 const asked = new URLSearchParams(location.search);
@@ -15,6 +21,9 @@ const theme = asked.get("theme");
 if (theme !== null) world.snapshot.settings = { ...world.snapshot.settings, theme: theme as Theme };
 
 const fake = new FakeBackend(world);
-Object.assign(window, { fake, ask: { confirmClose, confirmLink, confirmPaste, confirmRestart } });
+Object.assign(window, {
+  fake,
+  ask: { confirmClose, confirmLink, confirmPaste, confirmQuit, confirmRestart },
+});
 await mountApp(fake, target);
 document.documentElement.dataset["mounted"] = "";

@@ -78,7 +78,7 @@ const noPty: Problem = {
   fix: { text: "close other terminals, or raise kernel.pty.max", command: null },
 };
 
-const withOne = { sessions: [one], layout: tabs("a") } as const;
+const withOne: Partial<Snapshot> = { sessions: [one], layout: tabs("a") };
 
 export const scenarios: Record<string, () => FakeWorld> = {
   empty: () => world({ recentFolders: [] }),

@@ -57,6 +57,10 @@ export interface Backend {
   writeClipboard(text: string): Promise<void>;
   /** The host report as text, for a bug report. */
   reportText(): Promise<string>;
+  /** Ends every session and the application: the answer to a close request. */
+  quit(): Promise<void>;
+  /** The other answer: the window stays. */
+  keepOpen(): Promise<void>;
 }
 
 /** A failure with the engine's code, causes and fix. */

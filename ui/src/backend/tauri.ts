@@ -16,8 +16,7 @@ import { decodeOutput } from "./output";
 /** Every command of the window: its arguments and its answer. */
 interface Commands {
   snapshot: { args: undefined; answer: Snapshot };
-  subscribe: { args: { channel: Channel<UiEvent[]> }; answer: number };
-  unsubscribe: { args: { subscription: number }; answer: null };
+  subscribe: { args: { channel: Channel<UiEvent[]> }; answer: null };
   probe_again: { args: undefined; answer: HostReport };
   preview: { args: { request: LaunchRequest }; answer: LaunchPreview };
   launch: { args: { request: LaunchRequest }; answer: SessionInfo };
@@ -31,12 +30,14 @@ interface Commands {
   dismiss: { args: { id: string }; answer: null };
   folder_info: { args: { path: string }; answer: FolderInfo };
   pick_folder: { args: undefined; answer: string | null };
-  save_layout: { args: { json: string }; answer: null };
+  save_layout: { args: { layout: string }; answer: null };
   set_settings: { args: { settings: Settings }; answer: Settings };
   open_link: { args: { url: string }; answer: null };
   read_clipboard: { args: undefined; answer: string };
   write_clipboard: { args: { text: string }; answer: null };
   report_text: { args: undefined; answer: string };
+  quit: { args: undefined; answer: null };
+  keep_open: { args: undefined; answer: null };
 }
 
 async function answered<T>(pending: Promise<T>): Promise<T> {
@@ -62,13 +63,13 @@ function writeInput(id: string, bytes: Uint8Array): Promise<void> {
   return answered(invoke<void>("write_input", bytes, { headers: { "kotak-session": id } }));
 }
 
+/** The engine keeps one subscription per window: a later one takes the place of this. */
 async function subscribe(onEvents: (events: UiEvent[]) => void): Promise<() => void> {
   const channel = new Channel<UiEvent[]>();
   channel.onmessage = onEvents;
-  const subscription = await call("subscribe", { channel });
+  await call("subscribe", { channel });
   return () => {
     channel.onmessage = () => undefined;
-    void call("unsubscribe", { subscription }).catch(() => undefined);
   };
 }
 
@@ -90,10 +91,12 @@ export const tauriBackend: Backend = {
   dismiss: async (id) => void (await call("dismiss", { id })),
   folderInfo: (path) => call("folder_info", { path }),
   pickFolder: () => call("pick_folder"),
-  saveLayout: async (json) => void (await call("save_layout", { json })),
+  saveLayout: async (json) => void (await call("save_layout", { layout: json })),
   setSettings: (settings) => call("set_settings", { settings }),
   openLink: async (url) => void (await call("open_link", { url })),
   readClipboard: () => call("read_clipboard"),
   writeClipboard: async (text) => void (await call("write_clipboard", { text })),
   reportText: () => call("report_text"),
+  quit: async () => void (await call("quit")),
+  keepOpen: async () => void (await call("keep_open")),
 };

@@ -10,7 +10,8 @@ import type {
 } from "../backend/generated";
 import { problemOf, type Backend } from "../backend/interface";
 import type { CommandId } from "../shortcuts";
-import { answerAllNo, confirmClose } from "../shared/dialogs";
+import { answerAllNo, confirmClose, confirmQuit } from "../shared/dialogs";
+import { shortPath } from "../shared/visible";
 import { runCommand } from "./commands";
 import {
   activeSession,
@@ -150,6 +151,7 @@ export class App {
       if (event.type === "activated" && !this.dialog) {
         this.show({ kind: "new-session", ...(event.cwd === null ? {} : { cwd: event.cwd }) });
       }
+      if (event.type === "closeRequested") void this.#mayQuit();
     }
     this.#engine = state;
     this.#announceEnds(before.sessions, state.sessions);
@@ -286,6 +288,16 @@ export class App {
     const running = (await this.#try(this.backend.processes(session.id))) ?? [];
     const idle = running.length === 1 && session.request.program.kind === "shell";
     return idle ? [] : running;
+  }
+
+  /** The window is asked to close while sessions live. */
+  async #mayQuit(): Promise<void> {
+    const live = this.sessions.filter((session) => isLive(session.phase));
+    const yes = await confirmQuit(
+      live.map(({ title, cwd }) => ({ title, where: shortPath(cwd, this.home) })),
+    );
+    this.#saveNow();
+    await this.#try(yes ? this.backend.quit() : this.backend.keepOpen());
   }
 
   #forget(id: string): void {

@@ -47,6 +47,7 @@ export function reduce(state: EngineState, event: UiEvent): EngineState {
     case "notice":
       return { ...state, notices: withNotice(state.notices, event.notice) };
     case "activated":
+    case "closeRequested":
       return state;
     default:
       return unknownEvent(event, state);

@@ -27,7 +27,7 @@ settings: Settings, } | { "type": "notice",
 /**
  * What.
  */
-notice: Problem, } | { "type": "activated", 
+notice: Problem, } | { "type": "closeRequested" } | { "type": "activated", 
 /**
  * A folder that was named.
  */

@@ -5,6 +5,7 @@ import { WebLinksAddon } from "@xterm/addon-web-links";
 import { Terminal, type ITerminalAddon } from "@xterm/xterm";
 import type { Problem, SessionInfo, Settings } from "../../backend/generated";
 import { problemOf, type Backend } from "../../backend/interface";
+import { crc32 } from "./crc";
 import { InputQueue, binaryBytes, textBytes } from "./input";
 import { webAddress } from "./links";
 import { findColours, fontStack, terminalTheme } from "./look";
@@ -37,6 +38,7 @@ const RESIZE_AFTER_MS = 60;
 /** A terminal that is in view is fitted before its output is drawn; one that is not waits so long. */
 const START_AFTER_MS = 120;
 const FAILING_SHOWN_AFTER = 3;
+const TALLY_EVERY_MS = 250;
 
 /**
  * One session's terminal: the emulator, its pump and its input. Lives outside components, so that a
@@ -50,6 +52,8 @@ export class SessionTerminal {
   drained = $state(false);
   /** Why no output arrives, while that is so. */
   trouble: Problem | null = $state.raw(null);
+  /** What the emulator has taken in of this run, and its CRC-32. */
+  output: { bytes: number; crc: number } = $state.raw({ bytes: 0, crc: 0 });
   finding = $state(false);
   found: FindResult = $state.raw({ at: 0, count: 0 });
   findError = $state("");
@@ -71,6 +75,9 @@ export class SessionTerminal {
   #startTimer: ReturnType<typeof setTimeout> | undefined;
   #resizeTimer: ReturnType<typeof setTimeout> | undefined;
   #sentSize = "";
+  #bytes = 0;
+  #crc = 0;
+  #tallyTimer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
     session: SessionInfo,
@@ -155,15 +162,41 @@ export class SessionTerminal {
     return new OutputPump(
       {
         read: (offset) => this.#ports.backend.readOutput(this.id, offset),
-        write: (bytes, parsed) => xterm.write(bytes, parsed),
+        write: (bytes, parsed) =>
+          xterm.write(bytes, () => {
+            this.#check(bytes);
+            parsed();
+          }),
         lost: () => xterm.write("\u001b[0m\u001b[2m… older output is no longer held …\u001b[0m\r\n"),
         caughtUp: () => (this.#replaying = false),
-        ended: () => (this.drained = true),
+        ended: () => {
+          this.#showTally();
+          this.drained = true;
+        },
         failing: (reason) => this.#failing(reason),
         wedged: () => this.#wedged(),
       },
       from,
     );
+  }
+
+  /** Counts what the emulator has taken in. */
+  #check(bytes: Uint8Array): void {
+    this.#crc = crc32(bytes, this.#crc);
+    this.#bytes += bytes.byteLength;
+    this.#tallyTimer ??= setTimeout(() => this.#showTally(), TALLY_EVERY_MS);
+  }
+
+  #showTally(): void {
+    clearTimeout(this.#tallyTimer);
+    this.#tallyTimer = undefined;
+    this.output = { bytes: this.#bytes, crc: this.#crc };
+  }
+
+  #resetTally(): void {
+    this.#bytes = 0;
+    this.#crc = 0;
+    this.#showTally();
   }
 
   #failing(reason: unknown): void {
@@ -178,6 +211,7 @@ export class SessionTerminal {
   #wedged(): void {
     this.#wedges += 1;
     const next = this.#wedges > 1 ? (this.#pump?.next ?? 0) : 0;
+    this.#resetTally();
     this.#renew();
     this.#replaying = true;
     this.#pump = this.#makePump(next);
@@ -207,6 +241,7 @@ export class SessionTerminal {
     this.drained = false;
     this.trouble = null;
     this.#sentSize = "";
+    this.#resetTally();
     this.#renew();
     this.#replaying = false;
     this.#pump = this.#makePump(0);
@@ -375,6 +410,7 @@ export class SessionTerminal {
   dispose(): void {
     clearTimeout(this.#startTimer);
     clearTimeout(this.#resizeTimer);
+    clearTimeout(this.#tallyTimer);
     this.#pump?.stop();
     this.#xterm.dispose();
     this.#frame.remove();

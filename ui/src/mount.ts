@@ -10,6 +10,10 @@ import { App } from "./state/app.svelte";
 
 /** Draws the window over a backend; resolves to the function that takes it down again. */
 export async function mountApp(backend: Backend, target: HTMLElement): Promise<() => Promise<void>> {
+  // A terminal measures its cells once: with the right font or not at all.
+  await Promise.allSettled(
+    ["400", "700"].map((weight) => document.fonts.load(`${weight} 13px "JetBrains Mono Variable"`)),
+  );
   let app: App;
   try {
     app = await App.start(backend);

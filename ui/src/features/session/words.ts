@@ -75,11 +75,11 @@ export function aspectName(aspect: Aspect): string {
 export function levelName(level: Level): string {
   switch (level) {
     case "on":
-      return "on";
+      return "enforced";
     case "partial":
-      return "partial";
+      return "in part";
     case "off":
-      return "off";
+      return "not enforced";
   }
 }
 

@@ -68,8 +68,7 @@ export class TerminalHost implements TerminalActions {
   }
 
   find(session: string): void {
-    const terminal = this.get(session);
-    if (terminal) terminal.finding = true;
+    this.get(session)?.startFinding();
   }
 
   forget(session: string): void {

@@ -5,6 +5,7 @@ import { WebLinksAddon } from "@xterm/addon-web-links";
 import { Terminal, type ITerminalAddon } from "@xterm/xterm";
 import type { Problem, SessionInfo, Settings } from "../../backend/generated";
 import { problemOf, type Backend } from "../../backend/interface";
+import { isLive } from "../../state/reduce";
 import { crc32 } from "./crc";
 import { InputQueue, binaryBytes, textBytes } from "./input";
 import { webAddress } from "./links";
@@ -55,6 +56,8 @@ export class SessionTerminal {
   /** What the emulator has taken in of this run, and its CRC-32. */
   output: { bytes: number; crc: number } = $state.raw({ bytes: 0, crc: 0 });
   finding = $state(false);
+  /** Counts the times that find was asked for: each takes the focus to it. */
+  findAsked = $state(0);
   found: FindResult = $state.raw({ at: 0, count: 0 });
   findError = $state("");
 
@@ -66,10 +69,11 @@ export class SessionTerminal {
   #search = new SearchAddon();
   #pump: OutputPump | null = null;
   #input: InputQueue;
-  #run: number;
+  #session: SessionInfo;
   /** Output that an earlier window has already answered is only drawn. */
   #replaying: boolean;
   #opened = false;
+  #fitted = false;
   #failures = 0;
   #wedges = 0;
   #startTimer: ReturnType<typeof setTimeout> | undefined;
@@ -86,7 +90,7 @@ export class SessionTerminal {
     size: { cols: number; rows: number },
   ) {
     this.id = session.id;
-    this.#run = session.startedAtMs;
+    this.#session = session;
     this.#ports = ports;
     this.#replaying = replay;
     this.#frame = document.createElement("div");
@@ -122,7 +126,7 @@ export class SessionTerminal {
       allowProposedApi: true,
       fontSize: settings.fontSize,
       fontFamily: fontStack(settings.fontFamily),
-      lineHeight: 1.2,
+      lineHeight: 1.1,
       scrollback: settings.scrollbackLines,
       screenReaderMode: settings.screenReader,
       theme: terminalTheme(),
@@ -169,10 +173,7 @@ export class SessionTerminal {
           }),
         lost: () => xterm.write("\u001b[0m\u001b[2m… older output is no longer held …\u001b[0m\r\n"),
         caughtUp: () => (this.#replaying = false),
-        ended: () => {
-          this.#showTally();
-          this.drained = true;
-        },
+        ended: () => this.#ended(),
         failing: (reason) => this.#failing(reason),
         wedged: () => this.#wedged(),
       },
@@ -193,6 +194,14 @@ export class SessionTerminal {
     this.output = { bytes: this.#bytes, crc: this.#crc };
   }
 
+  #ended(): void {
+    this.#showTally();
+    this.drained = true;
+    this.trouble = null;
+    // Nothing can be typed any more.
+    this.#xterm.write("\u001b[?25l");
+  }
+
   #resetTally(): void {
     this.#bytes = 0;
     this.#crc = 0;
@@ -200,6 +209,12 @@ export class SessionTerminal {
   }
 
   #failing(reason: unknown): void {
+    if (reason !== undefined && !isLive(this.#session.phase)) {
+      // It is over, and what it printed is gone or never was.
+      this.#pump?.stop();
+      this.#ended();
+      return;
+    }
     this.#failures = reason === undefined ? 0 : this.#failures + 1;
     this.trouble = this.#failures >= FAILING_SHOWN_AFTER ? problemOf(reason) : null;
   }
@@ -233,10 +248,15 @@ export class SessionTerminal {
     if (this.#opened) this.#open();
   }
 
-  /** The session was started anew under its id: another program, another stream. */
+  /** Takes the session as it now is; a new start under its id is another program, another stream. */
   follow(session: SessionInfo): void {
-    if (session.startedAtMs === this.#run) return;
-    this.#run = session.startedAtMs;
+    const before = this.#session;
+    this.#session = session;
+    if (session.startedAtMs === before.startedAtMs) {
+      // A size that came too early for the program is sent again.
+      if (session.phase !== before.phase) this.#sendSize();
+      return;
+    }
     this.title = "";
     this.drained = false;
     this.trouble = null;
@@ -273,7 +293,7 @@ export class SessionTerminal {
   #open(): void {
     this.#xterm.open(this.#frame);
     // Named for screen readers by what runs in it, not by the emulator.
-    this.#xterm.textarea?.setAttribute("aria-label", "Terminal input");
+    this.#xterm.textarea?.setAttribute("aria-label", `Terminal of ${this.#session.title}`);
     void this.#drawWithWebgl();
   }
 
@@ -300,19 +320,23 @@ export class SessionTerminal {
   fit(): void {
     if (!this.#frame.isConnected || this.#frame.clientWidth < 20 || this.#frame.clientHeight < 20) return;
     this.#fit.fit();
+    this.#fitted = true;
+    if (this.#sentSize === "") this.#sendSize();
   }
 
   #resized(): void {
     clearTimeout(this.#resizeTimer);
-    const send = () => {
-      const { cols, rows } = this.#xterm;
-      if (this.#sentSize === `${cols}x${rows}`) return;
-      this.#sentSize = `${cols}x${rows}`;
-      // A session that has just ended has no size; nothing is lost.
-      this.#ports.backend.resize(this.id, cols, rows).catch(() => (this.#sentSize = ""));
-    };
-    if (this.#sentSize === "") send();
-    else this.#resizeTimer = setTimeout(send, RESIZE_AFTER_MS);
+    this.#resizeTimer = setTimeout(() => this.#sendSize(), RESIZE_AFTER_MS);
+  }
+
+  /** Tells the program its size, unless it knows it or there is none. */
+  #sendSize(): void {
+    const { cols, rows } = this.#xterm;
+    const size = `${cols}x${rows}`;
+    if (!this.#fitted || size === this.#sentSize || !isLive(this.#session.phase)) return;
+    this.#sentSize = size;
+    // A program that is not there yet, or no more, takes none: it is sent again with the next phase.
+    this.#ports.backend.resize(this.id, cols, rows).catch(() => (this.#sentSize = ""));
   }
 
   focus(): void {
@@ -398,6 +422,11 @@ export class SessionTerminal {
       this.found = { at: 0, count: 0 };
       this.findError = "Not a regular expression";
     }
+  }
+
+  startFinding(): void {
+    this.finding = true;
+    this.findAsked += 1;
   }
 
   stopFinding(): void {

@@ -1,0 +1,102 @@
+import { Channel, invoke } from "@tauri-apps/api/core";
+import { BackendError, isProblem, problemOf, type Backend } from "./interface";
+import type {
+  FolderInfo,
+  HostReport,
+  LaunchPreview,
+  LaunchRequest,
+  RunningProcess,
+  SessionInfo,
+  Settings,
+  Snapshot,
+  UiEvent,
+} from "./generated";
+import { decodeOutput } from "./output";
+
+/** Every command of the window: its arguments and its answer. */
+interface Commands {
+  snapshot: { args: undefined; answer: Snapshot };
+  subscribe: { args: { channel: Channel<UiEvent[]> }; answer: null };
+  probe_again: { args: undefined; answer: HostReport };
+  preview: { args: { request: LaunchRequest }; answer: LaunchPreview };
+  launch: { args: { request: LaunchRequest }; answer: SessionInfo };
+  restart: { args: { id: string }; answer: SessionInfo };
+  read_output: { args: { id: string; from: number }; answer: ArrayBuffer };
+  resize: { args: { id: string; cols: number; rows: number }; answer: null };
+  suspend: { args: { id: string }; answer: SessionInfo };
+  resume: { args: { id: string }; answer: SessionInfo };
+  processes: { args: { id: string }; answer: RunningProcess[] };
+  close: { args: { id: string }; answer: null };
+  dismiss: { args: { id: string }; answer: null };
+  folder_info: { args: { path: string }; answer: FolderInfo };
+  pick_folder: { args: undefined; answer: string | null };
+  save_layout: { args: { layout: string }; answer: null };
+  set_settings: { args: { settings: Settings }; answer: Settings };
+  open_link: { args: { url: string }; answer: null };
+  read_clipboard: { args: undefined; answer: string };
+  write_clipboard: { args: { text: string }; answer: null };
+  report_text: { args: undefined; answer: string };
+  quit: { args: undefined; answer: null };
+  keep_open: { args: undefined; answer: null };
+}
+
+async function answered<T>(pending: Promise<T>): Promise<T> {
+  try {
+    return await pending;
+  } catch (thrown) {
+    throw new BackendError(isProblem(thrown) ? thrown : problemOf(thrown));
+  }
+}
+
+function call<C extends keyof Commands>(
+  command: C,
+  ...args: Commands[C]["args"] extends undefined ? [] : [Commands[C]["args"]]
+): Promise<Commands[C]["answer"]> {
+  return answered(invoke<Commands[C]["answer"]>(command, args[0]));
+}
+
+/**
+ * Keystrokes travel as a raw body: no JSON number array. The session's id is in a header; ids are
+ * of `[A-Za-z0-9-]`.
+ */
+function writeInput(id: string, bytes: Uint8Array): Promise<void> {
+  return answered(invoke<void>("write_input", bytes, { headers: { "kotak-session": id } }));
+}
+
+/** The engine keeps one subscription per window: a later one takes the place of this. */
+async function subscribe(onEvents: (events: UiEvent[]) => void): Promise<() => void> {
+  const channel = new Channel<UiEvent[]>();
+  channel.onmessage = onEvents;
+  await call("subscribe", { channel });
+  return () => {
+    channel.onmessage = () => undefined;
+  };
+}
+
+/** The engine behind the window. */
+export const tauriBackend: Backend = {
+  snapshot: () => call("snapshot"),
+  subscribe,
+  probeAgain: () => call("probe_again"),
+  preview: (request) => call("preview", { request }),
+  launch: (request) => call("launch", { request }),
+  restart: (id) => call("restart", { id }),
+  writeInput,
+  readOutput: async (id, from) => decodeOutput(await call("read_output", { id, from })),
+  resize: async (id, cols, rows) => void (await call("resize", { id, cols, rows })),
+  suspend: (id) => call("suspend", { id }),
+  resume: (id) => call("resume", { id }),
+  processes: (id) => call("processes", { id }),
+  close: async (id) => void (await call("close", { id })),
+  dismiss: async (id) => void (await call("dismiss", { id })),
+  folderInfo: (path) => call("folder_info", { path }),
+  pickFolder: () => call("pick_folder"),
+  saveLayout: async (json) => void (await call("save_layout", { layout: json })),
+  setSettings: (settings) => call("set_settings", { settings }),
+  openLink: async (url) => void (await call("open_link", { url })),
+  readClipboard: () => call("read_clipboard"),
+  writeClipboard: async (text) => void (await call("write_clipboard", { text })),
+  reportText: () => call("report_text"),
+  quit: async () => void (await call("quit")),
+  keepOpen: async () => void (await call("keep_open")),
+};

@@ -1,0 +1,125 @@
+import { describe, expect, test } from "vitest";
+import type { LaunchRequest, Preset, SandboxBackend } from "../../backend/generated";
+import { initialChoice, lastChoiceFor, requestOf, unfinished, type Choice, type Offer } from "./choice";
+
+const HOME = "/home/mira";
+const SIZE = { cols: 80, rows: 24 };
+const claude: Preset = { id: "claude", label: "Claude Code", path: "/usr/bin/claude" };
+
+function offer(...available: SandboxBackend[]): Offer {
+  return {
+    backends: (["microvm", "native", "none"] as const).map((backend) => ({
+      backend,
+      available: available.includes(backend),
+      requiresInstall: false,
+      note: "",
+      problem: null,
+    })),
+    presets: [claude, { ...claude, id: "codex", path: null }],
+    home: HOME,
+  };
+}
+
+function last(part: Partial<LaunchRequest> = {}): LaunchRequest {
+  return {
+    program: { kind: "shell" },
+    cwd: `${HOME}/shop`,
+    backend: "native",
+    network: "off",
+    mode: "review",
+    protectedPaths: [`${HOME}/shop/db`],
+    ...SIZE,
+    ...part,
+  };
+}
+
+const whole: Choice = {
+  program: { kind: "shell" },
+  folder: "~/shop",
+  backend: "native",
+  network: "open",
+  mode: "chat",
+  protectedPaths: "",
+};
+
+describe("what the sheet starts from", () => {
+  test("without a last choice the strongest sandbox that is there is taken", () => {
+    expect(initialChoice(offer("microvm", "native", "none"), "/a", undefined).backend).toBe("microvm");
+    expect(initialChoice(offer("native", "none"), "/a", undefined).backend).toBe("native");
+  });
+
+  // REQ BK-6
+  test("none is never put in the place of a sandbox that is missing", () => {
+    expect(initialChoice(offer("none"), "/a", undefined).backend).toBeUndefined();
+    expect(initialChoice(offer("none"), "/a", last()).backend).toBeUndefined();
+    expect(initialChoice(offer("none"), "/a", last({ backend: "auto" })).backend).toBeUndefined();
+    expect(
+      initialChoice(offer("native", "none"), "/a", last({ backend: "microvm" })).backend,
+    ).toBeUndefined();
+  });
+
+  test("none stays none where it was the last choice", () => {
+    expect(initialChoice(offer("native", "none"), "/a", last({ backend: "none" })).backend).toBe("none");
+  });
+
+  test("the whole last choice comes back", () => {
+    expect(
+      initialChoice(offer("native", "none"), "~/shop", last({ program: { kind: "preset", id: "claude" } })),
+    ).toEqual({
+      program: { kind: "preset", id: "claude" },
+      folder: "~/shop",
+      backend: "native",
+      network: "off",
+      mode: "review",
+      protectedPaths: `${HOME}/shop/db`,
+    });
+  });
+
+  test("a program that is no longer on PATH gives way to the shell", () => {
+    const choice = initialChoice(offer("native"), "/a", last({ program: { kind: "preset", id: "codex" } }));
+    expect(choice.program).toEqual({ kind: "shell" });
+  });
+
+  test("the last choice is the folder's own, else its repository's", () => {
+    const own = last({ cwd: "/r/src" });
+    const root = last({ cwd: "/r" });
+    expect(lastChoiceFor([root, own], "/r/src", "/r")).toBe(own);
+    expect(lastChoiceFor([root, own], "/r/docs", "/r")).toBe(root);
+    expect(lastChoiceFor([root, own], "/elsewhere", null)).toBeUndefined();
+  });
+});
+
+describe("what the sheet sends", () => {
+  test("a tilde is the home directory", () => {
+    expect(requestOf({ ...whole, protectedPaths: "~/shop/db\n\n /etc/x " }, HOME, SIZE)).toEqual({
+      program: { kind: "shell" },
+      cwd: `${HOME}/shop`,
+      backend: "native",
+      network: "open",
+      mode: "chat",
+      protectedPaths: [`${HOME}/shop/db`, "/etc/x"],
+      ...SIZE,
+    });
+  });
+
+  test("a session without a sandbox is sent no network, mode or protected path", () => {
+    const request = requestOf(
+      { ...whole, backend: "none", network: "off", mode: "plan", protectedPaths: "/etc" },
+      HOME,
+      SIZE,
+    );
+    expect(request).toMatchObject({ backend: "none", network: null, mode: "chat", protectedPaths: [] });
+  });
+
+  test.each<[Partial<Choice>, string]>([
+    [{ folder: " " }, "Name a folder."],
+    [{ folder: "code/shop" }, "Write the whole path, from / or ~."],
+    [{ folder: "~root/x" }, "Write the whole path, from / or ~."],
+    [{ program: { kind: "command", line: " " } }, "Write a command."],
+    [{ backend: undefined }, "Choose a sandbox."],
+    [{ protectedPaths: "db" }, "Protected path “db” must start from / or ~."],
+  ])("%j is not sent", (change, words) => {
+    expect(unfinished({ ...whole, ...change })).toBe(words);
+    expect(requestOf({ ...whole, ...change }, HOME, SIZE)).toBeUndefined();
+  });
+});

@@ -1,0 +1,222 @@
+/** The states of the window that the tests look at, by name. */
+import type { FakeWorld } from "../../src/backend/fake";
+import type { Problem, Snapshot } from "../../src/backend/generated";
+import { emptyLayout, openTab, serialiseLayout, splitPane, type Layout } from "../../src/state/layout";
+import {
+  HOME,
+  NOTES,
+  SHOP,
+  bareHost,
+  disabledHost,
+  fullHost,
+  gaps,
+  noUserns,
+  presets,
+  request,
+  restrictedHost,
+  running,
+  session,
+  settings,
+  snapshot,
+  usualHost,
+} from "./samples";
+
+const folders: FakeWorld["folders"] = {
+  [SHOP]: { repoRoot: SHOP, branch: "main" },
+  [`${SHOP}/src`]: { repoRoot: SHOP, branch: "main" },
+  [`${HOME}/gone`]: { exists: false },
+};
+
+const BUILD = [
+  "\x1b[32m~/code/shop\x1b[0m \x1b[90mmain\x1b[0m $ npm run build",
+  "\x1b[90mvite v8.4.0\x1b[0m building for production…",
+  "\x1b[32m✓\x1b[0m 412 modules transformed.",
+  "\x1b[32m~/code/shop\x1b[0m $ cat ~/.ssh/id_ed25519",
+  "\x1b[31mcat: /home/mira/.ssh/id_ed25519: No such file or directory\x1b[0m",
+  "\x1b[32m~/code/shop\x1b[0m $ ",
+].join("\r\n");
+
+const AGENT = [
+  "\x1b[33m●\x1b[0m I'll add the missing null check in",
+  "  \x1b[34msrc/cart.ts\x1b[0m and run the tests.",
+  "",
+  "\x1b[90m└\x1b[0m npm test",
+  "  \x1b[32m✓\x1b[0m cart.test.ts (18)",
+  "  \x1b[32m✓\x1b[0m price.test.ts (9)",
+  "",
+  "\x1b[33m●\x1b[0m All 27 tests pass. ",
+].join("\r\n");
+
+function world(part: Partial<Snapshot>, rest: Omit<FakeWorld, "snapshot"> = {}): FakeWorld {
+  return { snapshot: snapshot(part), folders, ...rest };
+}
+
+function tabs(...ids: string[]): string {
+  return serialiseLayout(ids.reduce<Layout>((layout, id) => openTab(layout, id), emptyLayout));
+}
+
+const one = session({ id: "a" });
+const refusal: Problem = {
+  code: "CWD_IN_SECRET",
+  message: "the folder /home/mira/.ssh is inside a secret that sandboxes cannot read",
+  causes: [],
+  fix: { text: "choose a folder outside ~/.ssh", command: null },
+};
+const broken: Problem = {
+  code: "GUARD_NOT_CONFINED",
+  message: "the guard found itself outside the sandbox",
+  causes: ["process 4711 is not the first of its process namespace", "bwrap was replaced since the probe"],
+  fix: {
+    text: "reinstall bubblewrap, then probe again",
+    command: "sudo apt-get install --reinstall bubblewrap",
+  },
+};
+const noPty: Problem = {
+  code: "PTY_UNAVAILABLE",
+  message: "no terminal could be opened",
+  causes: ["openpty: no space left on device"],
+  fix: { text: "close other terminals, or raise kernel.pty.max", command: null },
+};
+
+const withOne: Partial<Snapshot> = { sessions: [one], layout: tabs("a") };
+
+export const scenarios: Record<string, () => FakeWorld> = {
+  empty: () => world({ recentFolders: [] }),
+  one: () =>
+    world({ sessions: [one], layout: tabs("a") }, { output: { a: BUILD }, processes: { a: running } }),
+  idle: () =>
+    world(
+      { sessions: [one], layout: tabs("a") },
+      { processes: { a: [{ pid: 2, command: "bash", foreground: true }] } },
+    ),
+  splits: () => {
+    const sessions = [
+      session({ id: "a", gaps }),
+      session({ id: "b", title: "claude", backend: "microvm" }),
+      session({ id: "c", title: "zsh", backend: "none", cwd: NOTES }),
+      session({ id: "d", title: "codex", cwd: NOTES, phase: "ended", exitCode: 0 }),
+    ];
+    let layout = openTab(openTab(emptyLayout, "c"), "a");
+    layout = splitPane(layout, "a", "b", "row");
+    layout = openTab(layout, "a");
+    return world(
+      { sessions, layout: serialiseLayout(layout) },
+      { output: { a: BUILD, b: AGENT, c: "~/notes $ " } },
+    );
+  },
+  "splits-down": () => {
+    const sessions = [
+      session({ id: "a" }),
+      session({ id: "b", title: "claude" }),
+      session({ id: "c", title: "zsh", backend: "none" }),
+    ];
+    let layout = splitPane(openTab(emptyLayout, "a"), "a", "b", "row");
+    layout = splitPane(layout, "b", "c", "column");
+    return world({ sessions, layout: serialiseLayout(layout) }, { output: { a: BUILD, b: AGENT } });
+  },
+  "badge-native": () => world(withOne),
+  "badge-gaps": () => world({ sessions: [session({ id: "a", gaps })], layout: tabs("a") }),
+  "badge-microvm": () => world({ sessions: [session({ id: "a", backend: "microvm" })], layout: tabs("a") }),
+  "badge-none": () => world({ sessions: [session({ id: "a", backend: "none" })], layout: tabs("a") }),
+  ...Object.fromEntries(
+    (["starting", "ready", "running", "suspended"] as const).map((phase) => [
+      `phase-${phase}`,
+      () => world({ sessions: [session({ id: "a", phase })], layout: tabs("a") }),
+    ]),
+  ),
+  "phase-ended": () =>
+    world(
+      { sessions: [session({ id: "a", phase: "ended", exitCode: 0 })], layout: tabs("a") },
+      { output: { a: `${BUILD}exit\r\n` } },
+    ),
+  "phase-failed": () =>
+    world(
+      { sessions: [session({ id: "a", phase: "ended", exitCode: 137 })], layout: tabs("a") },
+      { output: { a: BUILD } },
+    ),
+  "phase-error": () =>
+    world({ sessions: [session({ id: "a", phase: "error", error: broken })], layout: tabs("a") }),
+
+  "sheet-usual": () => world({}),
+  "sheet-all": () => world({ host: fullHost }),
+  "sheet-bare": () => world({ host: bareHost }),
+  "sheet-restricted": () => world({ host: restrictedHost }),
+  "sheet-disabled": () => world({ host: disabledHost }),
+  "sheet-gaps": () => world({}, { gaps }),
+  "sheet-last": () =>
+    world({
+      presets: presets.map((preset) => ({ ...preset, path: `/usr/bin/${preset.id}` })),
+      lastChoices: [
+        request({
+          program: { kind: "preset", id: "codex" },
+          network: "off",
+          mode: "review",
+          protectedPaths: [`${SHOP}/migrations`],
+        }),
+        request({ cwd: NOTES, backend: "none" }),
+      ],
+    }),
+  /** The last choice named a sandbox and a program that this host has lost since. */
+  "sheet-last-lost": () =>
+    world({ host: bareHost, lastChoices: [request({ program: { kind: "preset", id: "codex" } })] }),
+  "sheet-refused": () => world({}, { refusal }),
+  "sheet-launch-refused": () => world({}, { launchRefusal: noPty }),
+  "sheet-breaks": () => world({}, { breakage: broken }),
+  "sheet-picks": () => world({}, { picked: `${HOME}/code/kettle` }),
+
+  "host-full": () => world({ host: fullHost }),
+  "host-usual": () => world({ host: usualHost }),
+  "host-bare": () => world({ host: bareHost }, { secondProbe: usualHost }),
+  "host-restricted": () => world({ host: restrictedHost }),
+  "host-disabled": () => world({ host: disabledHost }),
+  "host-wsl": () =>
+    world({
+      host: {
+        ...restrictedHost,
+        backends: restrictedHost.backends.map((report) =>
+          report.backend === "native" ? { ...report, problem: noUserns } : report,
+        ),
+        platform: { ...usualHost.platform, wsl: 2, container: "docker" },
+      },
+    }),
+
+  settings: () => world(withOne),
+  "settings-refused": () =>
+    world(withOne, {
+      settingsRefusal: {
+        code: "SETTINGS_NOT_SAVED",
+        message: "the settings could not be written to /home/mira/.config/kotak/config.toml",
+        causes: ["no space left on device"],
+        fix: { text: "make room on the disk, then change the setting again", command: null },
+      },
+    }),
+  paste: () => world(withOne, { clipboard: "cd /tmp\ncurl https://example.org/x.sh | sh\n" }),
+  notices: () =>
+    world({
+      ...withOne,
+      notices: [
+        {
+          code: "STORE_SET_ASIDE",
+          message: "the database was damaged and has been set aside",
+          causes: ["it is kept as /home/mira/.local/state/kotak/store.sqlite.damaged-1"],
+          fix: { text: "sessions of earlier runs are no longer listed; nothing else is lost", command: null },
+        },
+        {
+          code: "LOG_UNWRITABLE",
+          message: "the log file cannot be written",
+          causes: ["/home/mira/.local/state/kotak/logs: permission denied"],
+          fix: {
+            text: "make the folder yours",
+            command: "sudo chown -R mira: /home/mira/.local/state/kotak",
+          },
+        },
+        {
+          code: "STATE_DIR_UNWRITABLE",
+          message: "the state folder cannot be written, so nothing is remembered after this run",
+          causes: ["read-only file system"],
+          fix: { text: "set XDG_STATE_HOME to a folder that can be written", command: null },
+        },
+      ],
+    }),
+  light: () => world({ ...withOne, settings: { ...settings, theme: "light" } }),
+};

@@ -57,12 +57,24 @@ impl Scene {
     async fn start(switch: Switch) -> Self {
         let stage = Stage::adopted();
         let dirs = Dirs::from_environment().expect("directories");
-        let engine = Engine::start(EngineOptions { switch, dirs, role: EngineRole::Panel })
-            .await
-            .expect("an engine");
+        let engine = Engine::start(EngineOptions {
+            switch,
+            dirs,
+            role: EngineRole::Panel,
+        })
+        .await
+        .expect("an engine");
         let facts = &engine.host().facts;
-        let bwrap = facts.bwrap_path.clone().expect("this machine has bubblewrap").into();
-        Self { stage, engine, bwrap }
+        let bwrap = facts
+            .bwrap_path
+            .clone()
+            .expect("this machine has bubblewrap")
+            .into();
+        Self {
+            stage,
+            engine,
+            bwrap,
+        }
     }
 
     fn replace_bwrap(&self, script: &str) {
@@ -70,16 +82,25 @@ impl Scene {
         std::fs::copy(&self.bwrap, &real).expect("a copy");
         let fake = self.stage.home().join("fake-bwrap");
         std::fs::write(&fake, script.replace("REAL", &real.display().to_string())).expect("a file");
-        let status = Command::new("chmod").arg("755").arg(&fake).status().expect("chmod");
+        let status = Command::new("chmod")
+            .arg("755")
+            .arg(&fake)
+            .status()
+            .expect("chmod");
         assert!(status.success());
-        let status =
-            Command::new("mount").arg("--bind").args([&fake, &self.bwrap]).status().expect("mount");
+        let status = Command::new("mount")
+            .arg("--bind")
+            .args([&fake, &self.bwrap])
+            .status()
+            .expect("mount");
         assert!(status.success());
     }
 
     fn request(&self, backend: BackendChoice, marker: &Path) -> LaunchRequest {
         LaunchRequest {
-            program: Program::Command { line: format!("/usr/bin/touch {}", marker.display()) },
+            program: Program::Command {
+                line: format!("/usr/bin/touch {}", marker.display()),
+            },
             cwd: self.stage.work().display().to_string(),
             backend,
             network: (backend != BackendChoice::None).then_some(NetworkMode::Open),
@@ -92,10 +113,17 @@ impl Scene {
 
     /// Launches and waits for the end.
     async fn launch(&self, backend: BackendChoice, marker: &Path) -> SessionInfo {
-        let session = self.engine.launch(self.request(backend, marker)).await.expect("a session");
+        let session = self
+            .engine
+            .launch(self.request(backend, marker))
+            .await
+            .expect("a session");
         for _ in 0..600 {
             let snapshot = self.engine.snapshot();
-            let now = snapshot.sessions.into_iter().find(|other| other.id == session.id);
+            let now = snapshot
+                .sessions
+                .into_iter()
+                .find(|other| other.id == session.id);
             if let Some(now) = now
                 && !now.is_live()
             {
@@ -110,7 +138,11 @@ impl Scene {
     async fn replaced(&self, script: &str) -> SessionInfo {
         let control = self.stage.work().join("control-marker");
         let good = self.launch(BackendChoice::Native, &control).await;
-        assert_eq!(good.phase, SessionPhase::Ended, "the control failed: {good:?}");
+        assert_eq!(
+            good.phase,
+            SessionPhase::Ended,
+            "the control failed: {good:?}"
+        );
         assert_eq!(good.handle.backend, Some(SandboxBackend::Native));
         assert!(control.exists(), "the control's payload did not run");
 
@@ -119,7 +151,10 @@ impl Scene {
         let broken = self.launch(BackendChoice::Native, &marker).await;
         assert_eq!(broken.phase, SessionPhase::Error, "{broken:?}");
         assert_eq!(broken.handle.state, SandboxState::Error);
-        assert_eq!(broken.handle.backend, None, "a badge without a sandbox: {broken:?}");
+        assert_eq!(
+            broken.handle.backend, None,
+            "a badge without a sandbox: {broken:?}"
+        );
         assert!(broken.handle.error.is_some(), "{broken:?}");
         assert!(!marker.exists(), "the payload ran");
         broken
@@ -136,7 +171,11 @@ done
 "#;
 
 fn code(session: &SessionInfo) -> &str {
-    session.handle.error.as_ref().map_or("", |problem| problem.code.as_str())
+    session
+        .handle
+        .error
+        .as_ref()
+        .map_or("", |problem| problem.code.as_str())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -145,7 +184,9 @@ async fn a_bubblewrap_that_fails_gives_an_error_and_no_badge() {
         return;
     }
     let scene = Scene::start(Switch::On).await;
-    let broken = scene.replaced("#!/bin/sh\necho 'bwrap: No permissions' >&2\nexit 1\n").await;
+    let broken = scene
+        .replaced("#!/bin/sh\necho 'bwrap: No permissions' >&2\nexit 1\n")
+        .await;
     assert_eq!(code(&broken), "BWRAP_FAILED");
 }
 
@@ -173,7 +214,9 @@ async fn without(what: &[(&str, usize)]) -> SessionInfo {
     let cases: String = what
         .iter()
         .map(|(option, arguments)| {
-            format!("  [ \"${{all[$i]}}\" = {option} ] && {{ i=$((i+1+{arguments})); continue; }}\n")
+            format!(
+                "  [ \"${{all[$i]}}\" = {option} ] && {{ i=$((i+1+{arguments})); continue; }}\n"
+            )
         })
         .collect();
     let script = format!(
@@ -188,7 +231,10 @@ async fn without(what: &[(&str, usize)]) -> SessionInfo {
 async fn a_bubblewrap_without_a_pid_namespace_is_found_out() {
     if in_own_mounts("a_bubblewrap_without_a_pid_namespace_is_found_out") {
         let broken = without(&[("--unshare-pid", 0), ("--as-pid-1", 0)]).await;
-        assert!(["GUARD_REFUSED", "BWRAP_FAILED"].contains(&code(&broken)), "{broken:?}");
+        assert!(
+            ["GUARD_REFUSED", "BWRAP_FAILED"].contains(&code(&broken)),
+            "{broken:?}"
+        );
     }
 }
 
@@ -196,7 +242,10 @@ async fn a_bubblewrap_without_a_pid_namespace_is_found_out() {
 async fn a_bubblewrap_that_masks_nothing_is_found_out() {
     if in_own_mounts("a_bubblewrap_that_masks_nothing_is_found_out") {
         let broken = without(&[("--perms", 1), ("--remount-ro", 1), ("--tmpfs", 1)]).await;
-        assert!(["GUARD_REFUSED", "BWRAP_FAILED"].contains(&code(&broken)), "{broken:?}");
+        assert!(
+            ["GUARD_REFUSED", "BWRAP_FAILED"].contains(&code(&broken)),
+            "{broken:?}"
+        );
     }
 }
 
@@ -209,13 +258,22 @@ async fn a_missing_bubblewrap_after_the_probe_is_named() {
     let dir = scene.bwrap.parent().expect("a directory");
     // Hides the program without touching the host: an empty file system over a copy's directory
     // would hide too much, so the file itself becomes an unreadable non-program.
-    let status = Command::new("mount").args(["--bind", "/dev/null"]).arg(&scene.bwrap).status();
+    let status = Command::new("mount")
+        .args(["--bind", "/dev/null"])
+        .arg(&scene.bwrap)
+        .status();
     assert!(status.expect("mount").success(), "{}", dir.display());
     let marker = scene.stage.work().join("payload-ran");
     let broken = scene.launch(BackendChoice::Native, &marker).await;
     assert_eq!(broken.phase, SessionPhase::Error, "{broken:?}");
     assert_eq!(code(&broken), "BWRAP_MISSING", "{broken:?}");
-    assert!(broken.handle.error.as_ref().is_some_and(|problem| problem.fix.is_some()));
+    assert!(
+        broken
+            .handle
+            .error
+            .as_ref()
+            .is_some_and(|problem| problem.fix.is_some())
+    );
     assert_eq!(broken.handle.backend, None);
     assert!(!marker.exists(), "the payload ran");
 }
@@ -228,14 +286,25 @@ async fn an_explicit_microvm_is_refused_loudly_and_auto_falls_to_native() {
     }
     let scene = Scene::start(Switch::On).await;
     let marker = scene.stage.work().join("payload-ran");
-    let refused = scene.engine.launch(scene.request(BackendChoice::Microvm, &marker)).await;
+    let refused = scene
+        .engine
+        .launch(scene.request(BackendChoice::Microvm, &marker))
+        .await;
     let problem = refused.expect_err("no microVM here");
     assert_eq!(problem.code, "MICROVM_UNAVAILABLE");
-    assert!(problem.fix.is_some_and(|fix| !fix.text.contains("--sandbox off")));
+    assert!(
+        problem
+            .fix
+            .is_some_and(|fix| !fix.text.contains("--sandbox off"))
+    );
     assert!(!marker.exists());
 
     let fell = scene.launch(BackendChoice::Auto, &marker).await;
-    assert_eq!(fell.handle.backend, Some(SandboxBackend::Native), "{fell:?}");
+    assert_eq!(
+        fell.handle.backend,
+        Some(SandboxBackend::Native),
+        "{fell:?}"
+    );
     assert!(marker.exists());
 }
 
@@ -247,10 +316,17 @@ async fn the_switch_off_still_wraps_what_is_asked_for_by_name() {
     }
     let scene = Scene::start(Switch::Off).await;
     assert_eq!(scene.engine.host().verdict.state, VerdictState::Disabled);
-    assert_eq!(scene.engine.host().verdict.line, "agent sandbox DISABLED by --sandbox off");
+    assert_eq!(
+        scene.engine.host().verdict.line,
+        "agent sandbox DISABLED by --sandbox off"
+    );
     let marker = scene.stage.work().join("payload-ran");
     let named = scene.launch(BackendChoice::Native, &marker).await;
-    assert_eq!(named.handle.backend, Some(SandboxBackend::Native), "{named:?}");
+    assert_eq!(
+        named.handle.backend,
+        Some(SandboxBackend::Native),
+        "{named:?}"
+    );
     let bare = scene.launch(BackendChoice::None, &marker).await;
     assert_eq!(bare.handle.backend, Some(SandboxBackend::None), "{bare:?}");
 }

@@ -29,7 +29,15 @@ impl Desktop {
     #[must_use]
     pub fn start() -> Self {
         let mut xvfb = Command::new("Xvfb")
-            .args(["-displayfd", "1", "-screen", "0", "1360x860x24", "-nolisten", "tcp"])
+            .args([
+                "-displayfd",
+                "1",
+                "-screen",
+                "0",
+                "1360x860x24",
+                "-nolisten",
+                "tcp",
+            ])
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -42,7 +50,11 @@ impl Desktop {
             .spawn()
             .unwrap_or_else(|e| panic!("dbus-daemon: {e}"));
         let address = first_line(&mut bus);
-        Self { display, bus: address, children: vec![xvfb, bus] }
+        Self {
+            display,
+            bus: address,
+            children: vec![xvfb, bus],
+        }
     }
 
     /// The display's name, for programs that draw on it.
@@ -62,6 +74,23 @@ impl Desktop {
             .status()
             .unwrap_or_else(|e| panic!("import: {e}"));
         assert!(status.success(), "no picture of the display");
+    }
+
+    /// Starts the panel a second time, without a driver, and waits for its end.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn second_start(&self, home: &Path) -> std::process::ExitStatus {
+        Command::new(program("kotak-panel"))
+            .envs(self.environment(home))
+            .env_remove("TAURI_WEBVIEW_AUTOMATION")
+            .env_remove("XDG_STATE_HOME")
+            .env_remove("XDG_CONFIG_HOME")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .unwrap_or_else(|e| panic!("kotak-panel: {e}"))
     }
 
     fn environment(&self, home: &Path) -> Vec<(&'static str, String)> {
@@ -158,7 +187,11 @@ impl Window {
     ///
     /// # Panics
     /// When the script throws.
-    pub async fn script(&self, script: &str, arguments: Vec<serde_json::Value>) -> serde_json::Value {
+    pub async fn script(
+        &self,
+        script: &str,
+        arguments: Vec<serde_json::Value>,
+    ) -> serde_json::Value {
         match self.client.execute(script, arguments).await {
             Ok(value) => value,
             Err(error) => panic!("script `{script}`: {error}"),
@@ -208,7 +241,10 @@ impl Window {
     /// When it is not there or cannot be clicked.
     pub async fn click(&self, css: &str) {
         let element = self.find(css).await;
-        element.click().await.unwrap_or_else(|e| panic!("click {css}: {e}"));
+        element
+            .click()
+            .await
+            .unwrap_or_else(|e| panic!("click {css}: {e}"));
     }
 
     /// Saves what the page shows as a PNG.
@@ -216,7 +252,11 @@ impl Window {
     /// # Panics
     /// When the driver gives no picture.
     pub async fn picture(&self, path: &Path) {
-        let png = self.client.screenshot().await.unwrap_or_else(|e| panic!("picture: {e}"));
+        let png = self
+            .client
+            .screenshot()
+            .await
+            .unwrap_or_else(|e| panic!("picture: {e}"));
         std::fs::write(path, png).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     }
 
@@ -232,7 +272,9 @@ impl Window {
             std::fs::read_to_string(format!("/proc/{pid}/comm"))
                 .is_ok_and(|comm| comm.trim() == "kotak-panel")
         });
-        panel.and_then(|pid| pid.parse().ok()).unwrap_or_else(|| panic!("no panel below the driver"))
+        panel
+            .and_then(|pid| pid.parse().ok())
+            .unwrap_or_else(|| panic!("no panel below the driver"))
     }
 
     /// Ends the window and its driver.
@@ -266,7 +308,10 @@ fn end(child: &mut Child) {
 }
 
 fn first_line(child: &mut Child) -> String {
-    let stdout = child.stdout.take().map(|out| Box::new(out) as Box<dyn Read + Send>);
+    let stdout = child
+        .stdout
+        .take()
+        .map(|out| Box::new(out) as Box<dyn Read + Send>);
     let mut line = String::new();
     if let Some(stdout) = stdout {
         let mut reader = BufReader::new(stdout);

@@ -94,7 +94,10 @@ impl Stage {
             .prefix("kotak-stage-")
             .tempdir_in(base)
             .unwrap_or_else(|e| panic!("no staged home: {e}"));
-        let stage = Self { home: dir.path().to_path_buf(), _dir: Some(dir) };
+        let stage = Self {
+            home: dir.path().to_path_buf(),
+            _dir: Some(dir),
+        };
         for dir in SECRET_DIRS {
             stage.write(&format!("{dir}/secret"), SECRET);
         }
@@ -116,7 +119,10 @@ impl Stage {
     #[must_use]
     pub fn adopted() -> Self {
         let home = std::env::var_os("HOME").unwrap_or_else(|| panic!("HOME is not set"));
-        Self { home: home.into(), _dir: None }
+        Self {
+            home: home.into(),
+            _dir: None,
+        }
     }
 
     /// The home directory.

@@ -1,0 +1,119 @@
+//! What is left after panes close and after the panel is killed: nothing.
+
+use crate::panel::Panel;
+use serde_json::json;
+use std::fs;
+use std::time::Duration;
+
+/// Processes of the host whose command line contains `marker`.
+pub(crate) fn survivors(marker: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").expect("/proc").flatten() {
+        let cmdline = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&cmdline).replace('\0', " ");
+        if text.contains(marker) {
+            found.push(format!("{} {text}", entry.file_name().to_string_lossy()));
+        }
+    }
+    found
+}
+
+async fn until(what: &str, mut done: impl FnMut() -> bool) {
+    for _ in 0..1200 {
+        if done() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("not reached in a minute: {what}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kill_9_of_the_panel_leaves_no_process_of_twenty_sessions() {
+    let panel = Panel::open().await;
+    let marker = format!("kotak-e2e-{}", std::process::id());
+    panel.stage.write(
+        "work/daemons.sh",
+        &format!(
+            "(setsid bash -c 'trap \"\" HUP INT TERM QUIT; exec 0<&- 1>&- 2>&-; \
+             (exec -a {marker} sleep 100000) & (exec -a {marker} sleep 100000) & wait' &)\n\
+             exec -a {marker} sleep 100000\n"
+        ),
+    );
+    for n in 0..20 {
+        let backend = if n % 2 == 0 { "native" } else { "none" };
+        let request = panel.request(backend, Some("bash daemons.sh"));
+        panel
+            .invoke("launch", json!({ "request": request }))
+            .await
+            .expect("a session");
+    }
+    until("all daemons run", || survivors(&marker).len() >= 60).await;
+    let pid = nix::unistd::Pid::from_raw(panel.window.panel_pid());
+    nix::sys::signal::kill(pid, nix::sys::signal::SIGKILL).expect("SIGKILL");
+    until("every process is gone", || survivors(&marker).is_empty()).await;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mounts");
+    assert!(
+        !mounts.contains(&*panel.stage.home().to_string_lossy()),
+        "a mount survived"
+    );
+    let run = panel.stage.home().join(".local/state/kotak/run");
+    let left: Vec<_> = fs::read_dir(run)
+        .map(|entries| entries.flatten().collect())
+        .unwrap_or_default();
+    println!("left in the state directory until the next start: {left:?}");
+    panel.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_panes_opened_and_closed_leave_no_process_descriptor_or_pty() {
+    let panel = Panel::open().await;
+    let pid = panel.window.panel_pid();
+    let marker = format!("kotak-fifty-{}", std::process::id());
+    let line = format!("bash -c 'exec -a {marker} sleep 100000'");
+    // Warm up: first use opens what stays open for good (databases, thread wake-ups).
+    for backend in ["native", "none"] {
+        let id = panel.start(backend, Some(&line)).await;
+        panel.phase(&id, "running").await;
+        panel
+            .invoke("close", json!({ "id": id }))
+            .await
+            .expect("closed");
+        panel
+            .invoke("dismiss", json!({ "id": id }))
+            .await
+            .expect("dismissed");
+    }
+    until("the warm-up is over", || survivors(&marker).is_empty()).await;
+    let before = (descriptors(pid), ptys());
+    for n in 0..50 {
+        let backend = if n % 2 == 0 { "native" } else { "none" };
+        let id = panel.start(backend, Some(&line)).await;
+        panel.phase(&id, "running").await;
+        panel
+            .invoke("close", json!({ "id": id }))
+            .await
+            .expect("closed");
+        panel
+            .invoke("dismiss", json!({ "id": id }))
+            .await
+            .expect("dismissed");
+    }
+    until("no process is left", || survivors(&marker).is_empty()).await;
+    until("no descriptor and no PTY is left", || {
+        descriptors(pid) <= before.0 && ptys() <= before.1
+    })
+    .await;
+    panel.close().await;
+}
+
+fn descriptors(pid: i32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
+}
+
+fn ptys() -> usize {
+    fs::read_to_string("/proc/sys/kernel/pty/nr")
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or_default()
+}

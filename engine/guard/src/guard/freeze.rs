@@ -1,0 +1,184 @@
+//! Suspend and resume by SIGSTOP and SIGCONT, for hosts without a writable cgroup.
+//!
+//! A parent is stopped before its children, so that no shell sees its job stop, and goes on
+//! after them. Whoever was stopped before stays stopped.
+
+use super::{
+    processes::{Member, Scope, members},
+    sys::send_signal,
+};
+
+/// Passes before a freeze is given up.
+const MOST_PASSES: u32 = 1000;
+
+/// Milliseconds between two passes.
+pub(crate) const PASS_INTERVAL_MS: u16 = 5;
+
+/// Whether the session is stopped.
+#[derive(Debug, Default)]
+pub(crate) enum Freezer {
+    /// It runs.
+    #[default]
+    Running,
+    /// Signals are out; not everyone has been seen stopped.
+    Freezing {
+        /// Those stopped by us.
+        stopped: Vec<(i32, u64)>,
+        /// Passes so far.
+        passes: u32,
+    },
+    /// A whole pass found nobody running.
+    Frozen {
+        /// Those stopped by us.
+        stopped: Vec<(i32, u64)>,
+    },
+}
+
+/// What a pass found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Nobody runs; this many were stopped.
+    Frozen(u32),
+    /// Some still run.
+    Again,
+    /// This many cannot be stopped.
+    Failed(u32),
+}
+
+impl Freezer {
+    /// Whether new programs may start.
+    pub(crate) fn is_running(&self) -> bool {
+        matches!(self, Self::Running)
+    }
+
+    /// Whether [`Self::pass`] is to be called again.
+    pub(crate) fn is_freezing(&self) -> bool {
+        matches!(self, Self::Freezing { .. })
+    }
+
+    /// Starts, or checks again what is frozen already.
+    pub(crate) fn begin(&mut self) {
+        let stopped = self.take_stopped();
+        *self = Self::Freezing { stopped, passes: 0 };
+    }
+
+    /// One pass over everybody.
+    pub(crate) fn pass(&mut self, scope: Scope) -> Outcome {
+        let Self::Freezing { stopped, passes } = self else {
+            return Outcome::Again;
+        };
+        *passes += 1;
+        let running = stop_running(&members(scope), stopped, |pid| {
+            send_signal(pid, libc::SIGSTOP).is_ok()
+        });
+        if running == 0 {
+            let stopped = std::mem::take(stopped);
+            let count = u32::try_from(stopped.len()).unwrap_or(u32::MAX);
+            *self = Self::Frozen { stopped };
+            Outcome::Frozen(count)
+        } else if *passes < MOST_PASSES {
+            Outcome::Again
+        } else {
+            self.thaw(scope);
+            Outcome::Failed(running)
+        }
+    }
+
+    /// Lets those go on that we stopped, children first.
+    pub(crate) fn thaw(&mut self, scope: Scope) {
+        let stopped = self.take_stopped();
+        for member in members(scope).iter().rev() {
+            if stopped.contains(&member.identity()) {
+                // Gone meanwhile: nothing to continue.
+                let _ = send_signal(member.pid, libc::SIGCONT);
+            }
+        }
+    }
+
+    fn take_stopped(&mut self) -> Vec<(i32, u64)> {
+        match std::mem::take(self) {
+            Self::Running => Vec::new(),
+            Self::Freezing { stopped, .. } | Self::Frozen { stopped } => stopped,
+        }
+    }
+}
+
+/// Stops whoever runs, and gives how many did.
+fn stop_running(
+    members: &[Member],
+    stopped: &mut Vec<(i32, u64)>,
+    mut stop: impl FnMut(i32) -> bool,
+) -> u32 {
+    let mut running = 0;
+    for member in members.iter().filter(|member| !member.is_halted()) {
+        let ours = stopped.contains(&member.identity());
+        // With the signal pending, an uninterruptible wait (a parent in vfork(2) whose child
+        // is stopped) cannot come back to the program without stopping first.
+        if ours && member.state == 'D' {
+            continue;
+        }
+        running += 1;
+        if stop(member.pid) && !ours {
+            stopped.push(member.identity());
+        }
+    }
+    running
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(pid: i32, state: char) -> Member {
+        Member {
+            pid,
+            ppid: 1,
+            pgid: pid,
+            sid: pid,
+            tpgid: -1,
+            state,
+            start: 1,
+            comm: String::new(),
+        }
+    }
+
+    #[test]
+    fn only_running_processes_are_stopped_and_remembered() {
+        let mut stopped = Vec::new();
+        let mut asked = Vec::new();
+        let all = [
+            member(2, 'S'),
+            member(3, 'T'),
+            member(4, 'R'),
+            member(5, 'Z'),
+            member(6, 't'),
+        ];
+        let running = stop_running(&all, &mut stopped, |pid| {
+            asked.push(pid);
+            true
+        });
+        assert_eq!((running, asked), (2, vec![2, 4]));
+        assert_eq!(stopped, [(2, 1), (4, 1)]);
+    }
+
+    #[test]
+    fn one_that_was_continued_by_another_is_stopped_again_and_kept_once() {
+        let mut stopped = vec![(2, 1)];
+        assert_eq!(stop_running(&[member(2, 'R')], &mut stopped, |_| true), 1);
+        assert_eq!(stopped, [(2, 1)]);
+    }
+
+    #[test]
+    fn an_uninterruptible_wait_counts_as_running_until_the_signal_is_pending() {
+        let mut stopped = Vec::new();
+        assert_eq!(stop_running(&[member(2, 'D')], &mut stopped, |_| true), 1);
+        assert_eq!(stop_running(&[member(2, 'D')], &mut stopped, |_| true), 0);
+    }
+
+    #[test]
+    fn one_that_refuses_the_signal_counts_as_running_and_is_not_ours() {
+        let mut stopped = Vec::new();
+        assert_eq!(stop_running(&[member(2, 'S')], &mut stopped, |_| false), 1);
+        assert!(stopped.is_empty());
+    }
+}

@@ -1,9 +1,31 @@
 //! What this machine can do, and why not (REQ PR).
+//!
+//! [`probe`] looks through a [`HostProbe`] and interprets what it saw; the interpretation is pure.
+//! Only the leaf modules (`linux`, `macos`, `other`) touch the host.
 
+mod diagnose;
+mod distribution;
 mod facts;
+mod interpret;
+mod microvm;
+mod observe;
 mod report;
+mod rows;
+mod surroundings;
 mod switch;
+mod system;
+mod text;
+mod tool;
+#[cfg(unix)]
+mod unix;
+
+#[cfg_attr(target_os = "linux", path = "linux.rs")]
+#[cfg_attr(target_os = "macos", path = "macos.rs")]
+#[cfg_attr(not(any(target_os = "linux", target_os = "macos")), path = "other.rs")]
+mod host;
 
 pub use facts::*;
 pub use report::*;
 pub use switch::*;
+pub use system::*;
+pub use text::*;

@@ -126,8 +126,10 @@ fn pipe() -> Result<(OwnedFd, OwnedFd), i32> {
 
 /// errno(3) of the calling thread; async-signal-safe.
 pub(super) fn errno() -> i32 {
-    // SAFETY: the location is thread-local and always valid.
-    unsafe { *libc::__errno_location() }
+    // SAFETY: takes nothing, and returns a thread-local location.
+    let location = unsafe { libc::__errno_location() };
+    // SAFETY: that location is valid for as long as its thread.
+    unsafe { location.read() }
 }
 
 #[cfg(test)]

@@ -66,6 +66,7 @@ std::arch::global_asm!(
 
 unsafe extern "C" {
     static kotak_canary_start: u8;
+    #[cfg(test)]
     static kotak_canary_plain: u8;
     static kotak_canary_break: u8;
     static kotak_canary_fault: u8;

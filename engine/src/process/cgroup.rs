@@ -24,7 +24,7 @@ static COUNT: AtomicU64 = AtomicU64::new(0);
 
 /// The cgroup of one session; removed when dropped, if it is empty by then.
 #[derive(Debug)]
-pub struct SessionCgroup {
+pub(super) struct SessionCgroup {
     dir: PathBuf,
     guard: i32,
 }

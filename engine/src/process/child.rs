@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 /// How a child ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChildEnd {
+pub(super) enum ChildEnd {
     /// exit(3) with this code.
     Code(i32),
     /// This signal.
@@ -23,7 +23,7 @@ pub enum ChildEnd {
 
 /// A started program; always reaped, also when this value is dropped.
 #[derive(Debug)]
-pub struct Child {
+pub(super) struct Child {
     pid: i32,
     pidfd: Arc<AsyncFd<OwnedFd>>,
     end: watch::Receiver<Option<ChildEnd>>,
@@ -32,7 +32,7 @@ pub struct Child {
 
 /// What dropping a [`Child`] does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnDrop {
+pub(super) enum OnDrop {
     /// SIGKILL.
     Kill,
     /// Nothing: it ends by itself when its control socket closes.
@@ -41,7 +41,7 @@ pub enum OnDrop {
 
 impl Child {
     /// Watches a started program. Must be called inside a runtime.
-    pub fn watch(spawned: Spawned, on_drop: OnDrop) -> io::Result<Self> {
+    pub(super) fn watch(spawned: Spawned, on_drop: OnDrop) -> io::Result<Self> {
         let pidfd = Arc::new(register(spawned.pidfd, Interest::READABLE)?);
         let (ended, end) = watch::channel(None);
         let waiting = Arc::clone(&pidfd);
@@ -67,12 +67,12 @@ impl Child {
 
     /// Process id.
     #[must_use]
-    pub fn pid(&self) -> i32 {
+    pub(super) fn pid(&self) -> i32 {
         self.pid
     }
 
     /// Waits for the end.
-    pub async fn wait(&self) -> ChildEnd {
+    pub(super) async fn wait(&self) -> ChildEnd {
         let mut end = self.end.clone();
         match end.wait_for(Option::is_some).await {
             Ok(end) => end.unwrap_or(ChildEnd::Unknown),
@@ -82,12 +82,12 @@ impl Child {
 
     /// Whether it has ended.
     #[must_use]
-    pub fn has_ended(&self) -> bool {
+    pub(super) fn has_ended(&self) -> bool {
         self.end.borrow().is_some()
     }
 
     /// Sends SIGKILL.
-    pub fn kill(&self) {
+    pub(super) fn kill(&self) {
         // The only error is that it is gone already.
         let _ = pidfd_send_signal(self.pidfd.get_ref(), libc::SIGKILL);
     }

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 /// What came through a pipe so far.
 #[derive(Debug, Clone)]
-pub struct Collected {
+pub(super) struct Collected {
     bytes: Arc<Mutex<Vec<u8>>>,
     /// Counts arrivals; closed at the end of file.
     changed: watch::Receiver<u64>,
@@ -17,7 +17,7 @@ pub struct Collected {
 
 impl Collected {
     /// Starts reading; keeps the first `keep` bytes and discards the rest.
-    pub fn start(pipe: OwnedFd, keep: usize) -> io::Result<Self> {
+    pub(super) fn start(pipe: OwnedFd, keep: usize) -> io::Result<Self> {
         super::set_nonblocking(&pipe)?;
         let pipe = register(pipe, Interest::READABLE)?;
         let bytes = Arc::new(Mutex::new(Vec::new()));
@@ -45,7 +45,7 @@ impl Collected {
 
     /// What is there now.
     #[must_use]
-    pub fn bytes(&self) -> Vec<u8> {
+    pub(super) fn bytes(&self) -> Vec<u8> {
         self.bytes
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -53,7 +53,7 @@ impl Collected {
     }
 
     /// Waits until `wanted` finds what it looks for; `None` when the pipe ended without it.
-    pub async fn find<T>(&self, wanted: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
+    pub(super) async fn find<T>(&self, wanted: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
         let mut changed = self.changed.clone();
         loop {
             changed.borrow_and_update();
@@ -67,9 +67,30 @@ impl Collected {
     }
 
     /// Waits for the end of the pipe and returns what was kept.
-    pub async fn to_end(&self) -> Vec<u8> {
+    pub(super) async fn to_end(&self) -> Vec<u8> {
         let mut changed = self.changed.clone();
         while changed.changed().await.is_ok() {}
         self.bytes()
     }
+}
+
+/// Hands on what comes through a pipe, piece by piece, until its end.
+pub(crate) async fn read_pieces(pipe: OwnedFd, mut hand_on: impl FnMut(Vec<u8>) + Send) {
+    if super::set_nonblocking(&pipe).is_err() {
+        return;
+    }
+    let Ok(pipe) = register(pipe, Interest::READABLE) else { return };
+    let mut buffer = vec![0; 32 * 1024];
+    loop {
+        let read = pipe.async_io(Interest::READABLE, |fd| Ok(nix::unistd::read(fd, &mut buffer)?)).await;
+        match read {
+            Ok(length @ 1..) => hand_on(buffer[..length].to_vec()),
+            _ => return,
+        }
+    }
+}
+
+/// A pipe for the output of a program: the engine's end and the program's.
+pub(crate) fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)?)
 }

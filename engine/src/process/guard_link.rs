@@ -212,6 +212,12 @@ impl GuardLink {
         }
     }
 
+    /// Tells when the guard is gone; closed without a value when this link is dropped.
+    #[must_use]
+    pub fn closed_watch(&self) -> watch::Receiver<Option<LinkClosed>> {
+        self.closed.clone()
+    }
+
     async fn ask(
         &self,
         request: Request,

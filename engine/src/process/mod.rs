@@ -29,6 +29,8 @@ mod tree;
 
 #[cfg(target_os = "linux")]
 pub use cgroup::remove_leftovers;
+#[cfg(target_os = "linux")]
+pub(crate) use collect::{output_pipe, read_pieces};
 pub use error::*;
 #[cfg(target_os = "linux")]
 pub use spawner::Spawner;

@@ -7,6 +7,7 @@ use super::master::Master;
 use super::pty::OpenPty;
 use super::scrollback::Limits;
 use super::{ExecError, LaunchError, OwnedStream, Terminal};
+use crate::error::{Coded, Fix};
 use kotak_guard::proto::{Exec, ExitStatus, Process, ReadyReport, Signal, SignalTarget, Stdio};
 use std::io;
 use std::sync::Arc;
@@ -205,9 +206,10 @@ impl Tree {
         self.link.thaw().await.map_err(TreeError::Gone)
     }
 
-    /// Waits until the guard is gone by itself.
-    pub async fn gone(&self) -> LinkClosed {
-        self.link.closed().await
+    /// Tells when the guard is gone; closed without a value when this tree is dropped.
+    #[must_use]
+    pub fn closed_watch(&self) -> watch::Receiver<Option<LinkClosed>> {
+        self.link.closed_watch()
     }
 
     /// Ends everything and waits until nothing is left.
@@ -257,4 +259,22 @@ pub(super) fn control_pair() -> Result<(std::os::fd::OwnedFd, std::os::fd::Owned
     )
     .map_err(io::Error::from)
     .map_err(LaunchError::descriptor("a control socket"))
+}
+
+impl Coded for TreeError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Gone(_) => "SESSION_ENDED",
+            Self::StillRunning => "PROCESS_DOES_NOT_DIE",
+        }
+    }
+
+    fn fix(&self) -> Option<Fix> {
+        Some(Fix::words(match self {
+            Self::Gone(_) => "Start a new session.",
+            Self::StillRunning => {
+                "Look for a process that waits for a disk or a network file system, and free it."
+            }
+        }))
+    }
 }

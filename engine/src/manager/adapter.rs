@@ -1,0 +1,200 @@
+//! The adapters: how a checked spec becomes a running tree under one backend.
+
+use super::host::{HostView, own_namespaces};
+use crate::backend::{Enforcement, NativePlan, PlanFacts, SandboxBackend, SeccompArch, confirm, native_plan};
+use crate::error::{Coded, Fix, Problem};
+use crate::policy::{Policy, SystemFs, resolve};
+use crate::probe::HostReport;
+use crate::process::{LaunchError, Tree, host, native};
+use crate::spec::{AbsPath, Mode, ValidSpec};
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Instant;
+
+/// A launched sandbox, as an adapter hands it over.
+#[derive(Debug)]
+pub(super) struct Launched {
+    pub(super) backend: SandboxBackend,
+    pub(super) tree: Tree,
+    pub(super) cwd: Vec<u8>,
+    pub(super) env: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(super) enforcement: Option<Enforcement>,
+    pub(super) details: BTreeMap<String, serde_json::Value>,
+}
+
+/// What a launch would do, before anything runs.
+#[derive(Debug)]
+pub(super) enum Prepared {
+    /// Without a sandbox.
+    None {
+        /// Working directory.
+        cwd: Vec<u8>,
+        /// The whole environment.
+        env: Vec<(Vec<u8>, Vec<u8>)>,
+    },
+    /// By bubblewrap.
+    Native(Box<NativePlan>),
+}
+
+impl Prepared {
+    /// What the session may do, in sentences.
+    pub(super) fn sentences(&self) -> Vec<String> {
+        match self {
+            Self::None { .. } => vec![
+                "Runs **directly on this computer**, without a sandbox.".to_owned(),
+                "Can read, write and reach **everything that you can**.".to_owned(),
+            ],
+            Self::Native(plan) => plan.sentences.clone(),
+        }
+    }
+
+    /// Starts it.
+    pub(super) async fn launch(self) -> Result<Launched, LaunchError> {
+        match self {
+            Self::None { cwd, env } => NoSandboxAdapter::launch(cwd, env).await,
+            Self::Native(plan) => NativeSandboxAdapter::launch(*plan).await,
+        }
+    }
+}
+
+/// Runs programs directly on the host (REQ NO-1).
+#[derive(Debug, Clone, Copy)]
+pub struct NoSandboxAdapter;
+
+/// What a spec asks for and no sandbox cannot give.
+#[derive(Debug, thiserror::Error)]
+#[error("{field} cannot be enforced without a sandbox")]
+pub(super) struct NotEnforced {
+    field: &'static str,
+}
+
+impl Coded for NotEnforced {
+    fn code(&self) -> &'static str {
+        "FIELD_NOT_ENFORCED"
+    }
+
+    fn fix(&self) -> Option<Fix> {
+        Some(Fix::words(format!("Choose the native backend, or leave {} out.", self.field)))
+    }
+}
+
+impl NoSandboxAdapter {
+    pub(super) fn prepare(spec: &ValidSpec, host: &HostView) -> Result<Prepared, Problem> {
+        let refuse = |field| Err(NotEnforced { field }.problem());
+        if spec.mode() != Mode::Chat {
+            return refuse("mode");
+        }
+        if !spec.protected().is_empty() {
+            return refuse("protectedPaths");
+        }
+        let cwd = match spec.workdir() {
+            Some(cwd) => cwd.as_bytes().to_vec(),
+            None => host.home.as_os_str().as_bytes().to_vec(),
+        };
+        let mut env: BTreeMap<Vec<u8>, Vec<u8>> = host
+            .env
+            .iter()
+            .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
+            .collect();
+        for (name, value) in spec.env().set() {
+            env.insert(name.clone().into_bytes(), value.clone().into_bytes());
+        }
+        Ok(Prepared::None { cwd, env: env.into_iter().collect() })
+    }
+
+    async fn launch(cwd: Vec<u8>, env: Vec<(Vec<u8>, Vec<u8>)>) -> Result<Launched, LaunchError> {
+        let began = Instant::now();
+        let tree = host::launch().await?;
+        let details = details(&tree, &cwd, began);
+        Ok(Launched { backend: SandboxBackend::None, tree, cwd, env, enforcement: None, details })
+    }
+}
+
+/// Runs programs under bubblewrap (REQ BW-1).
+#[derive(Debug, Clone, Copy)]
+pub struct NativeSandboxAdapter;
+
+/// The host report lacks what a native launch needs.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FactMissing {
+    /// No trial succeeded.
+    #[error("the probe found no usable bubblewrap")]
+    Bwrap,
+    /// No filter can be generated.
+    #[error("there is no system call filter for the processor architecture {0}")]
+    Arch(String),
+}
+
+impl Coded for FactMissing {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Bwrap => "NATIVE_UNAVAILABLE",
+            Self::Arch(_) => "ARCH_UNSUPPORTED",
+        }
+    }
+
+    fn fix(&self) -> Option<Fix> {
+        match self {
+            Self::Bwrap => Some(Fix::words("Probe the host again: the report names the cause.")),
+            Self::Arch(_) => None,
+        }
+    }
+}
+
+impl NativeSandboxAdapter {
+    /// Resolves and plans: reads the file system, runs nothing.
+    pub(super) fn prepare(spec: &ValidSpec, host: &HostView, report: &HostReport) -> Result<(Policy, NativePlan), Problem> {
+        let context = host.context(report.facts.clone()).map_err(|error| error.problem())?;
+        let policy = resolve(spec, &context, &SystemFs).map_err(|error| error.problem())?;
+        let facts = Self::plan_facts(report).map_err(|error| error.problem())?;
+        let plan = native_plan(&policy, &facts).map_err(|error| error.problem())?;
+        Ok((policy, plan))
+    }
+
+    pub(super) fn plan_facts(report: &HostReport) -> Result<PlanFacts, FactMissing> {
+        let facts = &report.facts;
+        let arch = std::env::consts::ARCH;
+        Ok(PlanFacts {
+            bwrap_path: facts
+                .bwrap_path
+                .as_deref()
+                .and_then(|path| AbsPath::new(path).ok())
+                .ok_or(FactMissing::Bwrap)?,
+            bwrap_version: facts.bwrap_version.ok_or(FactMissing::Bwrap)?,
+            arch: SeccompArch::from_name(arch).ok_or_else(|| FactMissing::Arch(arch.to_owned()))?,
+            landlock_abi: facts.landlock_abi,
+            namespaces: own_namespaces(),
+        })
+    }
+
+    async fn launch(plan: NativePlan) -> Result<Launched, LaunchError> {
+        let began = Instant::now();
+        let tree = native::launch(&plan).await?;
+        let cwd = plan.cwd.as_bytes().to_vec();
+        let mut details = details(&tree, &cwd, began);
+        details.insert("argv".to_owned(), plan.command_line().into());
+        details.insert("withheldVariables".to_owned(), plan.withheld.clone().into());
+        let checks: Vec<String> =
+            tree.report().passed.iter().map(|check| format!("{}: {}", check.name, check.detail)).collect();
+        details.insert("verified".to_owned(), checks.into());
+        let enforcement = confirm(plan.enforcement, tree.report());
+        Ok(Launched {
+            backend: SandboxBackend::Native,
+            tree,
+            cwd,
+            env: plan.env,
+            enforcement: Some(enforcement),
+            details,
+        })
+    }
+}
+
+fn details(tree: &Tree, cwd: &[u8], began: Instant) -> BTreeMap<String, serde_json::Value> {
+    let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    BTreeMap::from([
+        ("pid".to_owned(), tree.pid().into()),
+        ("workdir".to_owned(), String::from_utf8_lossy(cwd).into()),
+        ("launchMs".to_owned(), millis.into()),
+        ("freezer".to_owned(), tree.freezer().into()),
+    ])
+}

@@ -1,0 +1,124 @@
+//! The facts that policies and plans are made from, gathered for this process.
+
+use crate::error::{Coded, Fix};
+use crate::policy::{HostContext, KotakPaths};
+use crate::probe::HostFacts;
+use crate::spec::{AbsPath, PathError};
+use crate::store::Dirs;
+use kotak_guard::proto::Namespace;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What does not change while an engine runs.
+#[derive(Debug, Clone)]
+pub(super) struct HostView {
+    pub(super) home: PathBuf,
+    pub(super) shell: Option<PathBuf>,
+    pub(super) env: Vec<(OsString, OsString)>,
+    dirs: Dirs,
+}
+
+/// The user's home directory is no usable path.
+#[derive(Debug, thiserror::Error)]
+#[error("the home directory \"{}\" is not usable as a path", home.display())]
+pub(super) struct HomeUnusable {
+    home: PathBuf,
+    #[source]
+    cause: PathError,
+}
+
+impl Coded for HomeUnusable {
+    fn code(&self) -> &'static str {
+        "HOME_UNUSABLE"
+    }
+
+    fn fix(&self) -> Option<Fix> {
+        Some(Fix::words("Set HOME to a directory of your own."))
+    }
+}
+
+impl HostView {
+    /// Reads the environment and the user database.
+    pub(super) fn read(dirs: Dirs) -> Self {
+        let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten();
+        let home = std::env::var_os("HOME")
+            .map(PathBuf::from)
+            .filter(|home| home.is_absolute())
+            .or_else(|| user.as_ref().map(|user| user.dir.clone()))
+            .unwrap_or_else(|| PathBuf::from("/"));
+        let shell = user
+            .map(|user| user.shell)
+            .filter(|shell| !shell.as_os_str().is_empty())
+            .or_else(|| std::env::var_os("SHELL").map(PathBuf::from));
+        Self { home, shell, env: std::env::vars_os().collect(), dirs }
+    }
+
+    /// The context that a policy is resolved in.
+    pub(super) fn context(&self, facts: HostFacts) -> Result<HostContext, HomeUnusable> {
+        let home = AbsPath::from_path(&self.home)
+            .map_err(|cause| HomeUnusable { home: self.home.clone(), cause })?;
+        let absolute = |path: &Path| AbsPath::from_path(path).ok();
+        let state = [&self.dirs.state, &self.dirs.run, &self.dirs.cache];
+        Ok(HostContext {
+            uid: nix::unistd::getuid().as_raw(),
+            gid: nix::unistd::getgid().as_raw(),
+            home,
+            env: self
+                .env
+                .iter()
+                .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
+                .collect(),
+            kotak: KotakPaths {
+                state: state.into_iter().filter_map(|dir| absolute(dir)).collect(),
+                config: absolute(&self.dirs.config).into_iter().collect(),
+                binaries: std::env::current_exe().ok().as_deref().and_then(absolute).into_iter().collect(),
+            },
+            facts,
+        })
+    }
+
+    /// The value of a variable.
+    pub(super) fn var(&self, name: &str) -> Option<&OsString> {
+        self.env.iter().find(|(key, _)| key == name).map(|(_, value)| value)
+    }
+
+    /// Where a program stands on `PATH`.
+    pub(super) fn find_program(&self, name: &str) -> Option<PathBuf> {
+        let path = self.var("PATH")?;
+        std::env::split_paths(path)
+            .filter(|dir| dir.is_absolute())
+            .map(|dir| dir.join(name))
+            .find(|candidate| is_executable(candidate))
+    }
+}
+
+/// Whether a path is a regular file that this user may execute.
+pub(super) fn is_executable(path: &Path) -> bool {
+    path.is_file() && nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok()
+}
+
+/// Namespace inodes of this process, every kind that the kernel has.
+pub(super) fn own_namespaces() -> Vec<(Namespace, u64)> {
+    [
+        Namespace::Cgroup,
+        Namespace::Ipc,
+        Namespace::Mount,
+        Namespace::Network,
+        Namespace::Pid,
+        Namespace::User,
+        Namespace::Uts,
+    ]
+    .into_iter()
+    .filter_map(|kind| {
+        let found = std::fs::metadata(format!("/proc/self/ns/{}", kind.proc_name())).ok()?;
+        Some((kind, found.ino()))
+    })
+    .collect()
+}
+
+/// Bytes as an operating system string.
+pub(super) fn os_string(bytes: &[u8]) -> OsString {
+    OsString::from_vec(bytes.to_vec())
+}

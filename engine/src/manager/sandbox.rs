@@ -1,0 +1,246 @@
+//! One launched sandbox: its tree, its life, its programs.
+
+use super::adapter::Launched;
+use super::exec::{Exec, ExecEnd};
+use super::life::{Change, IllegalChange, Life};
+use super::port::{ExecRequest, ExecStdio};
+use super::{SandboxHandle, SandboxState};
+use crate::error::{Coded, Problem};
+use crate::events::{Bus, SandboxEvent};
+use crate::process::{Command, ExecError, OwnedStream, Started, Streams, Terminal, Tree, output_pipe};
+use kotak_guard::proto::ExitStatus;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use tokio::sync::{RwLock, watch};
+
+/// Events of every sandbox of a manager.
+pub(super) type Events = Bus<(String, SandboxEvent)>;
+
+/// A launched sandbox.
+#[derive(Debug)]
+pub(super) struct Sandbox {
+    id: String,
+    tree: Tree,
+    cwd: Vec<u8>,
+    env: Vec<(Vec<u8>, Vec<u8>)>,
+    state: Mutex<Inner>,
+    /// Execs share it; suspend and resume have it alone, so that nothing starts in between.
+    gate: RwLock<()>,
+    events: Arc<Events>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    life: Life,
+    handle: SandboxHandle,
+    terminals: Vec<Weak<Terminal>>,
+}
+
+impl Sandbox {
+    pub(super) fn new(id: String, launched: Launched, events: Arc<Events>) -> Arc<Self> {
+        let handle = SandboxHandle {
+            session_id: id.clone(),
+            backend: Some(launched.backend),
+            state: SandboxState::Warm,
+            error: None,
+            enforcement: launched.enforcement,
+            details: launched.details,
+        };
+        let life = Life::default().after(Change::Launched).unwrap_or_default();
+        let state = Mutex::new(Inner { life, handle, terminals: Vec::new() });
+        let sandbox = Arc::new(Self {
+            id,
+            tree: launched.tree,
+            cwd: launched.cwd,
+            env: launched.env,
+            state,
+            gate: RwLock::new(()),
+            events,
+        });
+        tokio::spawn(Self::watch(Arc::downgrade(&sandbox)));
+        sandbox
+    }
+
+    /// Notices a guard that goes away by itself.
+    async fn watch(weak: Weak<Self>) {
+        let Some(mut closed) = weak.upgrade().map(|sandbox| sandbox.tree.closed_watch()) else { return };
+        // An error means that the sandbox was dropped.
+        let Ok(reason) = closed.wait_for(Option::is_some).await.map(|end| end.clone()) else { return };
+        let Some(sandbox) = weak.upgrade() else { return };
+        let reason = reason.map_or_else(|| "the guard is gone".to_owned(), |end| end.reason);
+        let error = ExecError::Gone(reason.clone()).problem();
+        let problem = Problem {
+            code: "SANDBOX_LOST".to_owned(),
+            message: "the sandbox ended by itself".to_owned(),
+            causes: vec![reason.clone()],
+            fix: error.fix,
+        };
+        let broke = {
+            let mut state = sandbox.state();
+            match state.life.after(Change::Broke) {
+                Ok(life) => {
+                    state.life = life;
+                    state.handle.state = SandboxState::Error;
+                    state.handle.error = Some(problem);
+                    true
+                }
+                // It was torn down as asked.
+                Err(_) => false,
+            }
+        };
+        if broke {
+            sandbox.events.send((sandbox.id.clone(), SandboxEvent::Killed { reason }));
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, Inner> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn handle(&self) -> SandboxHandle {
+        self.state().handle.clone()
+    }
+
+    pub(super) fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    fn change(&self, change: Change) -> Result<(), IllegalChange> {
+        let mut state = self.state();
+        state.life = state.life.after(change)?;
+        state.handle.state = state.life.state();
+        Ok(())
+    }
+
+    /// Starts a program.
+    pub(super) async fn exec(self: &Arc<Self>, request: ExecRequest) -> Result<Arc<Exec>, Problem> {
+        let _shared = self.gate.read().await;
+        self.state().life.may_exec().map_err(|error| error.problem())?;
+        let (streams, outputs) = self.streams(request.stdio).map_err(|error| error.problem())?;
+        let mut env = self.env.clone();
+        for (name, value) in request.env {
+            let (name, value) = (name.into_vec(), value.into_vec());
+            env.retain(|(known, _)| *known != name);
+            env.push((name, value));
+        }
+        let command = Command {
+            argv: request.argv.into_iter().map(OsStringExt::into_vec).collect(),
+            cwd: request.cwd.map_or_else(|| self.cwd.clone(), |cwd| cwd.as_os_str().as_bytes().to_vec()),
+            env,
+            streams,
+        };
+        let started = self.tree.exec(command).await.map_err(|error| error.problem())?;
+        // Destroyed meanwhile: the tree takes the program with it.
+        self.change(Change::ExecStarted).map_err(|error| error.problem())?;
+        if let Some(terminal) = &started.terminal {
+            let mut state = self.state();
+            state.terminals.retain(|terminal| terminal.strong_count() > 0);
+            state.terminals.push(Arc::downgrade(terminal));
+        }
+        for output in outputs {
+            output.forward(&self.id, started.id, &self.events);
+        }
+        Ok(self.watch_exec(started))
+    }
+
+    fn streams(&self, stdio: ExecStdio) -> Result<(Streams, Vec<Output>), ExecError> {
+        Ok(match stdio {
+            ExecStdio::Pty { cols, rows } => (Streams::Pty { cols, rows }, Vec::new()),
+            ExecStdio::Streams { stdin, stdout, stderr } => (Streams::Given([stdin, stdout, stderr]), Vec::new()),
+            ExecStdio::Pipes => {
+                let (stdout, stdout_child) = output_pipe().map_err(ExecError::Terminal)?;
+                let (stderr, stderr_child) = output_pipe().map_err(ExecError::Terminal)?;
+                let stdin = crate::process::null().map_err(ExecError::Terminal)?;
+                let outputs = vec![Output::Stdout(stdout), Output::Stderr(stderr)];
+                (Streams::Given([stdin, stdout_child, stderr_child]), outputs)
+            }
+        })
+    }
+
+    fn watch_exec(self: &Arc<Self>, started: Started) -> Arc<Exec> {
+        let (ended, end) = watch::channel(None);
+        let exec = Arc::new(Exec { id: started.id, pid: started.pid, end, terminal: started.terminal });
+        let weak = Arc::downgrade(self);
+        let mut status = started.end;
+        let id = started.id;
+        tokio::spawn(async move {
+            let status = status.wait_for(Option::is_some).await.map_or(None, |status| *status);
+            let end = status.map_or_else(ExecEnd::lost, ExecEnd::from_status);
+            if let Some(sandbox) = weak.upgrade() {
+                // Counting down is legal in every state that an exec can have been started in.
+                let _ = sandbox.change_after_exec();
+                let exit = SandboxEvent::Exit { exec_id: id, exit_code: end.exit_code, signal: end.signal };
+                sandbox.events.send((sandbox.id.clone(), exit));
+            }
+            ended.send_replace(Some(end));
+        });
+        exec
+    }
+
+    fn change_after_exec(&self) -> Result<(), IllegalChange> {
+        self.change(Change::ExecEnded)
+    }
+
+    pub(super) async fn suspend(&self) -> Result<SandboxHandle, Problem> {
+        let _alone = self.gate.write().await;
+        self.state().life.after(Change::Suspended).map_err(|error| error.problem())?;
+        self.tree.freeze().await.map_err(|error| error.problem())?;
+        self.change(Change::Suspended).map_err(|error| error.problem())?;
+        Ok(self.handle())
+    }
+
+    pub(super) async fn resume(&self) -> Result<SandboxHandle, Problem> {
+        let _alone = self.gate.write().await;
+        self.state().life.after(Change::Resumed).map_err(|error| error.problem())?;
+        self.tree.thaw().await.map_err(|error| error.problem())?;
+        self.change(Change::Resumed).map_err(|error| error.problem())?;
+        Ok(self.handle())
+    }
+
+    /// Ends everything; waits until nothing is left and every terminal was read to its end.
+    pub(super) async fn destroy(&self) -> Result<(), Problem> {
+        // Destroying twice waits for the same end twice.
+        let _ = self.change(Change::Destroyed);
+        let ended = self.tree.end().await.map_err(|error| error.problem());
+        let terminals: Vec<Arc<Terminal>> = self.state().terminals.iter().filter_map(Weak::upgrade).collect();
+        for terminal in terminals {
+            terminal.finish().await;
+        }
+        ended
+    }
+}
+
+/// The read end of one output of a program.
+enum Output {
+    Stdout(OwnedStream),
+    Stderr(OwnedStream),
+}
+
+impl Output {
+    /// Sends what comes as events, until the end.
+    fn forward(self, session: &str, exec_id: u64, events: &Arc<Events>) {
+        let session = session.to_owned();
+        let events = Arc::clone(events);
+        let (stream, is_error) = match self {
+            Self::Stdout(stream) => (stream, false),
+            Self::Stderr(stream) => (stream, true),
+        };
+        tokio::spawn(crate::process::read_pieces(stream, move |data| {
+            let event = if is_error {
+                SandboxEvent::Stderr { exec_id, data }
+            } else {
+                SandboxEvent::Stdout { exec_id, data }
+            };
+            events.send((session.clone(), event));
+        }));
+    }
+}
+
+impl ExecEnd {
+    fn from_status(status: ExitStatus) -> Self {
+        match status {
+            ExitStatus::Code(exit_code) => Self { exit_code, signal: None, killed: None },
+            ExitStatus::Signal(signal) => Self { exit_code: 128 + signal, signal: Some(signal), killed: None },
+        }
+    }
+}

@@ -89,7 +89,11 @@ pub enum SessionPhase {
 
 /// A change, sent in batches of at most ten a second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, TS)]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[serde(
+    tag = "type",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
 pub enum UiEvent {
     /// A session is new or changed.
     Session {
@@ -150,7 +154,11 @@ pub struct LaunchRequest {
 
 /// What a session runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, TS)]
-#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[serde(
+    tag = "kind",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
 pub enum Program {
     /// The user's login shell.
     Shell,

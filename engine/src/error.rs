@@ -31,13 +31,19 @@ impl Fix {
     /// A fix without a command.
     #[must_use]
     pub fn words(text: impl Into<String>) -> Self {
-        Self { text: text.into(), command: None }
+        Self {
+            text: text.into(),
+            command: None,
+        }
     }
 
     /// A fix with a command to copy.
     #[must_use]
     pub fn command(text: impl Into<String>, command: impl Into<String>) -> Self {
-        Self { text: text.into(), command: Some(command.into()) }
+        Self {
+            text: text.into(),
+            command: Some(command.into()),
+        }
     }
 }
 
@@ -59,6 +65,11 @@ pub trait Coded: std::error::Error {
             causes.push(cause.to_string());
             source = cause.source();
         }
-        Problem { code: self.code().to_owned(), message: self.to_string(), causes, fix: self.fix() }
+        Problem {
+            code: self.code().to_owned(),
+            message: self.to_string(),
+            causes,
+            fix: self.fix(),
+        }
     }
 }

@@ -5,7 +5,11 @@ use ts_rs::TS;
 
 /// An event of one sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, TS)]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[serde(
+    tag = "type",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
 pub enum SandboxEvent {
     /// Standard output of an exec with pipes (a PTY's bytes travel apart).
     Stdout {

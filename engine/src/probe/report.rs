@@ -31,7 +31,9 @@ impl HostReport {
     /// The report of one backend.
     #[must_use]
     pub fn backend(&self, backend: SandboxBackend) -> Option<&BackendReport> {
-        self.backends.iter().find(|report| report.backend == backend)
+        self.backends
+            .iter()
+            .find(|report| report.backend == backend)
     }
 }
 

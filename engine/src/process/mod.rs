@@ -1,1 +1,4 @@
 //! (being built)
+
+#[cfg(target_os = "linux")]
+pub mod guard_image;

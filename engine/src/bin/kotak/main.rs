@@ -1,2 +1,2 @@
 //! kotak
-fn main(){}
+fn main() {}

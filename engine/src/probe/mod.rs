@@ -24,6 +24,16 @@ mod unix;
 #[cfg_attr(not(any(target_os = "linux", target_os = "macos")), path = "other.rs")]
 mod host;
 
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod microvm_tests;
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod real_tests;
+#[cfg(test)]
+mod table_tests;
+
 pub use facts::*;
 pub use report::*;
 pub use switch::*;

@@ -1,7 +1,9 @@
 //! A host made of values, for tests.
 
 use super::facts::*;
-use super::{HostReport, HostRow, Switch, probe};
+use super::{BackendReport, HostReport, HostRow, Switch, VerdictState, probe};
+use crate::backend::SandboxBackend;
+use crate::error::Fix;
 use kotak_guard::proto::{Check, ReadyReport};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -145,6 +147,29 @@ pub(super) fn row<'a>(report: &'a HostReport, id: &str) -> &'a HostRow {
     let row = rows.next().unwrap_or_else(|| panic!("no row {id}"));
     assert!(rows.next().is_none(), "two rows {id}");
     row
+}
+
+pub(super) fn native(report: &HostReport) -> &BackendReport {
+    report
+        .backend(SandboxBackend::Native)
+        .expect("a native report")
+}
+
+/// Cause and command of the native backend's problem.
+pub(super) fn why_not(host: &FakeHost) -> (String, Option<Fix>) {
+    let report = host.report();
+    let native = native(&report).clone();
+    assert!(!native.available);
+    let problem = native.problem.expect("a problem");
+    assert_eq!(problem.code, "NATIVE_UNAVAILABLE");
+    assert_eq!(report.verdict.state, VerdictState::Unavailable);
+    (problem.causes.join("; "), problem.fix)
+}
+
+pub(super) fn command(fix: &Option<Fix>) -> &str {
+    fix.as_ref()
+        .and_then(|fix| fix.command.as_deref())
+        .unwrap_or_default()
 }
 
 impl HostProbe for FakeHost {

@@ -29,10 +29,14 @@ mod fake;
 #[cfg(test)]
 mod microvm_tests;
 #[cfg(test)]
+mod property_tests;
+#[cfg(test)]
 #[cfg(target_os = "linux")]
 mod real_tests;
 #[cfg(test)]
 mod table_tests;
+#[cfg(test)]
+mod trial_tests;
 
 pub use facts::*;
 pub use report::*;

@@ -15,6 +15,7 @@ mod surroundings;
 mod switch;
 mod system;
 mod text;
+#[cfg(any(unix, test))]
 mod tool;
 #[cfg(unix)]
 mod unix;

@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Runs `true` under the namespaces of production.
 struct PlainBubblewrap;
@@ -278,24 +279,25 @@ fn a_tool_that_hangs_is_killed_and_one_that_floods_is_cut() {
     let flood = unix::run_tool(
         sh,
         &["-c", "head -c 3000000 /dev/zero | tr '\\0' x; exit 3"],
+        unix::TOOL_DEADLINE,
     );
     let ToolRun::Ended { code, stdout, .. } = flood else {
         panic!("{flood:?}")
     };
     assert_eq!((code, stdout.len()), (Some(3), 256 * 1024));
     assert_eq!(
-        unix::run_tool(sh, &["-c", "exec sleep 1000"]),
+        unix::run_tool(sh, &["-c", "exec sleep 1000"], Duration::from_millis(50)),
         ToolRun::TimedOut
     );
     assert!(matches!(
-        unix::run_tool(Path::new("/nonexistent/tool"), &[]),
+        unix::run_tool(Path::new("/nonexistent/tool"), &[], unix::TOOL_DEADLINE),
         ToolRun::NotStarted(_)
     ));
 }
 
 #[test]
 fn a_tool_gets_no_environment_of_ours() {
-    let run = unix::run_tool(Path::new("/usr/bin/env"), &[]);
+    let run = unix::run_tool(Path::new("/usr/bin/env"), &[], unix::TOOL_DEADLINE);
     let ToolRun::Ended { stdout, .. } = run else {
         panic!("{run:?}")
     };

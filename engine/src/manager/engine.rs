@@ -349,6 +349,12 @@ impl Engine {
         notify(&self.0.events, &self.0.notices, notice);
     }
 
+    /// The history, for a client that launches through the sandbox port and keeps its own rows.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.0.store
+    }
+
     /// The sandbox port.
     #[must_use]
     pub fn manager(&self) -> &SandboxManager {

@@ -1,11 +1,10 @@
 //! A session's terminal inside the user's: raw mode, sizes, signals.
 
 use crate::failure::Failure;
-use crate::launch;
 use crate::raw_mode::RawMode;
-use kotak_engine::manager::{
-    Exec, ExecRequest, ExecStdio, SandboxManager, SandboxPort, SandboxRequest,
-};
+use crate::session::{Ended, Session};
+use crate::signals::{Forwarded, stop_here};
+use kotak_engine::manager::{Engine, Exec, ExecRequest, ExecStdio, SandboxRequest};
 use kotak_engine::process::Terminal;
 use kotak_engine::sys::tty;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -20,51 +19,39 @@ use tokio::sync::mpsc;
 
 /// What a terminal of unknown size is taken for.
 const USUAL_SIZE: (u16, u16) = (80, 24);
-/// 128 + SIGHUP: the user's terminal went away.
-const HUNG_UP: u8 = 129;
 
 /// Launches a sandbox, runs a program in a terminal of its own there, and joins the two terminals
 /// until it ends.
 pub(crate) async fn session(
-    manager: &SandboxManager,
+    engine: &Engine,
     request: SandboxRequest,
     argv: Vec<OsString>,
     cwd: Option<PathBuf>,
 ) -> Result<u8, Failure> {
-    let id = request.spec.session_id().to_string();
     let raw = RawMode::remember().map_err(|error| terminal_failed(&error))?;
     // Listened to before anything is launched, so that no signal can leave a session behind.
     let mut signals = Signals::listen().map_err(|error| terminal_failed(&error))?;
-    launch::launch(manager, request).await?;
-    let (cols, rows) = size();
-    let stdio = ExecStdio::Pty { cols, rows };
-    let exec = manager
-        .exec(
-            &id,
-            ExecRequest {
+    let session = Session::launch(engine, request, &argv).await?;
+    let result = async {
+        let (cols, rows) = size();
+        let stdio = ExecStdio::Pty { cols, rows };
+        let exec = session
+            .exec(ExecRequest {
                 argv,
                 cwd,
                 env: Vec::new(),
                 stdio,
-            },
-        )
-        .await
-        .map_err(Failure::not_started)?;
-    raw.enter().map_err(|error| terminal_failed(&error))?;
-    let result = join(manager, &id, &exec, &raw, &mut signals).await;
+            })
+            .await?;
+        raw.enter().map_err(|error| terminal_failed(&error))?;
+        join(&exec, &raw, &mut signals).await
+    }
+    .await;
     drop(raw);
-    // The shell is over; nothing that it started stays. A session that is gone already is fine.
-    let _gone = manager.destroy(&id).await;
-    result
+    session.finish(result).await
 }
 
-async fn join(
-    manager: &SandboxManager,
-    id: &str,
-    exec: &Arc<Exec>,
-    raw: &RawMode,
-    signals: &mut Signals,
-) -> Result<u8, Failure> {
+async fn join(exec: &Arc<Exec>, raw: &RawMode, signals: &mut Signals) -> Result<Ended, Failure> {
     let Some(terminal) = exec.terminal().cloned() else {
         return Err(terminal_failed(&io::Error::other(
             "the program has no terminal",
@@ -96,10 +83,10 @@ async fn join(
     let mut may_type = true;
     loop {
         tokio::select! {
-            end = &mut ended => return launch::outcome(manager, id, &end?),
+            end = &mut ended => return end.map(Ended::Program),
             typed = &mut typing, if may_type => match typed {
                 Ok(Typing::ProgramEnded) => may_type = false,
-                Ok(Typing::HungUp) => return Ok(HUNG_UP),
+                Ok(Typing::HungUp) => return Ok(Ended::Signal(libc::SIGHUP)),
                 Err(error) => return Err(terminal_failed(&error)),
             },
             _ = signals.resized.recv() => resize(&terminal),
@@ -111,7 +98,7 @@ async fn join(
                 raw.leave();
                 stop_here();
             }
-            number = signals.end.recv() => return Ok(number),
+            number = signals.end.recv() => return Ok(Ended::Signal(number)),
         }
     }
 }
@@ -126,7 +113,8 @@ struct Signals {
     resized: Signal,
     continued: Signal,
     stopped: Signal,
-    end: EndSignals,
+    /// By which somebody else ends Kotak; a key in raw mode sends none of them.
+    end: Forwarded,
 }
 
 impl Signals {
@@ -135,44 +123,9 @@ impl Signals {
             resized: signal(SignalKind::window_change())?,
             continued: signal(SignalKind::from_raw(libc::SIGCONT))?,
             stopped: signal(SignalKind::from_raw(libc::SIGTSTP))?,
-            end: EndSignals::listen()?,
+            end: Forwarded::listen()?,
         })
     }
-}
-
-/// Signals by which somebody else ends Kotak; a key in raw mode sends none of them.
-struct EndSignals {
-    interrupt: Signal,
-    quit: Signal,
-    terminate: Signal,
-    hangup: Signal,
-}
-
-impl EndSignals {
-    fn listen() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            quit: signal(SignalKind::quit())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
-    }
-
-    /// The exit code that says which one came.
-    async fn recv(&mut self) -> u8 {
-        tokio::select! {
-            _ = self.interrupt.recv() => 130,
-            _ = self.quit.recv() => 131,
-            _ = self.terminate.recv() => 143,
-            _ = self.hangup.recv() => HUNG_UP,
-        }
-    }
-}
-
-/// Stops this process as Ctrl-Z would; returns when it is continued.
-pub(crate) fn stop_here() {
-    // Stopping oneself is always allowed.
-    let _stopped = nix::sys::signal::raise(nix::sys::signal::Signal::SIGSTOP);
 }
 
 fn resize(terminal: &Terminal) {

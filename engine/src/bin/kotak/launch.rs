@@ -1,14 +1,10 @@
-//! What every launch of the command has in common.
+//! What comes before every launch of the command.
 
 use crate::Context;
-use crate::badge::badge_line;
 use crate::failure::{self, Failure};
 use crate::text::printable;
 use kotak_engine::error::Problem;
-use kotak_engine::manager::{
-    Engine, EngineOptions, EngineRole, ExecEnd, SandboxHandle, SandboxManager, SandboxPort,
-    SandboxRequest, SandboxState,
-};
+use kotak_engine::manager::{Engine, EngineOptions, EngineRole};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -30,51 +26,6 @@ pub(crate) async fn start(context: &Context) -> Result<Engine, Failure> {
         failure::report(&notice, false);
     }
     Ok(engine)
-}
-
-/// Launches a sandbox and says what it is. An error means that nothing ran in it.
-pub(crate) async fn launch(
-    manager: &SandboxManager,
-    request: SandboxRequest,
-) -> Result<SandboxHandle, Failure> {
-    let network = request.spec.network();
-    let handle = manager
-        .launch(request)
-        .await
-        .map_err(Failure::launch_refused)?;
-    let badge = match handle.state {
-        SandboxState::Warm | SandboxState::Active => badge_line(&handle, network),
-        SandboxState::Created
-        | SandboxState::Suspended
-        | SandboxState::Destroyed
-        | SandboxState::Error => None,
-    };
-    let Some(badge) = badge else {
-        let problem = handle.error.clone().unwrap_or_else(|| Problem {
-            code: "LAUNCH_FAILED".to_owned(),
-            message: "the sandbox did not start".to_owned(),
-            causes: Vec::new(),
-            fix: None,
-        });
-        return Err(Failure::launch_broke(problem));
-    };
-    say(&badge);
-    Ok(handle)
-}
-
-/// The exit code of a program that ended by itself; an error when the sandbox broke under it.
-pub(crate) fn outcome(manager: &SandboxManager, id: &str, end: &ExecEnd) -> Result<u8, Failure> {
-    if let Some(reason) = &end.killed {
-        let known = manager.handle(id).and_then(|handle| handle.error);
-        return Err(Failure::broke(known.unwrap_or_else(|| Problem {
-            code: "SESSION_KILLED".to_owned(),
-            message: format!("the session was ended while its program ran: {reason}"),
-            causes: Vec::new(),
-            fix: None,
-        })));
-    }
-    // An exit code has eight bits, and 128 + n fits into them for every signal.
-    Ok(u8::try_from(end.exit_code).unwrap_or(u8::MAX))
 }
 
 /// A session id that no other session has.
@@ -108,7 +59,7 @@ pub(crate) fn directory(given: Option<PathBuf>) -> Result<PathBuf, Failure> {
 }
 
 /// Writes a line of Kotak's own to standard error.
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     // There is nowhere else to say it.
     let _written = writeln!(std::io::stderr(), "{line}");
 }

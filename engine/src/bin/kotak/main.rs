@@ -8,8 +8,10 @@ mod launch;
 mod probe;
 mod raw_mode;
 mod run;
+mod session;
 mod sessions;
 mod shell;
+mod signals;
 mod text;
 
 use args::{Args, Command};
@@ -17,7 +19,7 @@ use clap::Parser;
 use failure::Failure;
 use kotak_engine::error::Coded;
 use kotak_engine::probe::{SwitchSetting, resolve_switch};
-use kotak_engine::store::Dirs;
+use kotak_engine::store::{Dirs, Logs};
 use std::process::ExitCode;
 
 /// What the whole command knows.
@@ -50,6 +52,10 @@ fn execute(args: Args) -> Result<u8, Failure> {
     let context = Context { dirs, switch };
     if let Command::Sessions(options) = args.command {
         return sessions::list(&context.dirs, options, args.json);
+    }
+    let (_logs, problems) = Logs::init(&context.dirs);
+    for problem in &problems {
+        failure::report(problem, args.json);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

@@ -2,11 +2,13 @@
 
 use crate::args::{self, ProfileName, RunOptions};
 use crate::failure::Failure;
+use crate::session::{Ended, Session};
+use crate::signals::{Forwarded, stop_here};
 use crate::{Context, interactive, launch};
 use kotak_engine::backend::ClientDefault;
 use kotak_engine::error::{Fix, Problem};
 use kotak_engine::manager::{
-    Exec, ExecRequest, ExecStdio, SandboxManager, SandboxPort, SandboxRequest,
+    Engine, Exec, ExecEnd, ExecRequest, ExecStdio, SandboxPort, SandboxRequest,
 };
 use kotak_engine::spec::{
     EnvPolicy, Mode, SandboxBindMount, SandboxSpec, TerminalRequest, ValidSpec,
@@ -34,11 +36,10 @@ pub(crate) async fn run(context: &Context, options: RunOptions) -> Result<u8, Fa
         client: ClientDefault::Command,
     };
     let engine = launch::start(context).await?;
-    let manager = engine.manager();
     let result = if has_own_terminal() {
-        interactive::session(manager, request, command, exec_cwd).await
+        interactive::session(&engine, request, command, exec_cwd).await
     } else {
-        piped(manager, request, command, exec_cwd).await
+        piped(&engine, request, command, exec_cwd).await
     };
     engine.shutdown().await;
     result
@@ -51,49 +52,46 @@ fn has_own_terminal() -> bool {
 }
 
 async fn piped(
-    manager: &SandboxManager,
+    engine: &Engine,
     request: SandboxRequest,
     argv: Vec<OsString>,
     cwd: Option<PathBuf>,
 ) -> Result<u8, Failure> {
-    let id = request.spec.session_id().to_string();
-    let streams = ExecStdio::Streams {
+    let stdio = ExecStdio::Streams {
         stdin: duplicate(stdin())?,
         stdout: duplicate(stdout())?,
         stderr: duplicate(stderr())?,
     };
-    launch::launch(manager, request).await?;
-    // From here on signals are the program's.
-    let unheard = |error| Failure::engine("SIGNALS_FAILED", "cannot listen to signals", &error);
-    let mut signals = Forwarded::listen().map_err(unheard)?;
-    let mut stop = signal(SignalKind::from_raw(libc::SIGTSTP)).map_err(unheard)?;
-    let exec = manager
-        .exec(
-            &id,
-            ExecRequest {
+    let session = Session::launch(engine, request, &argv).await?;
+    let result = async {
+        // From here on signals are the program's.
+        let unheard = |error| Failure::engine("SIGNALS_FAILED", "cannot listen to signals", &error);
+        let mut signals = Forwarded::listen().map_err(unheard)?;
+        let mut stop = signal(SignalKind::from_raw(libc::SIGTSTP)).map_err(unheard)?;
+        let exec = session
+            .exec(ExecRequest {
                 argv,
                 cwd,
                 env: Vec::new(),
-                stdio: streams,
-            },
-        )
-        .await
-        .map_err(Failure::not_started)?;
-    let end = attend(manager, &id, &exec, &mut signals, &mut stop).await;
-    let result = launch::outcome(manager, &id, &end);
-    // Nothing that the program started stays. A session that is gone already is fine.
-    let _gone = manager.destroy(&id).await;
-    result
+                stdio,
+            })
+            .await?;
+        Ok(Ended::Program(
+            attend(&session, &exec, &mut signals, &mut stop).await,
+        ))
+    }
+    .await;
+    session.finish(result).await
 }
 
 /// Passes signals on until the program ends.
 async fn attend(
-    manager: &SandboxManager,
-    id: &str,
+    session: &Session<'_>,
     exec: &Exec,
     signals: &mut Forwarded,
     stop: &mut Signal,
-) -> kotak_engine::manager::ExecEnd {
+) -> ExecEnd {
+    let (manager, id) = (session.manager(), session.id());
     let ended = exec.wait();
     tokio::pin!(ended);
     loop {
@@ -109,38 +107,11 @@ async fn attend(
                 if let Err(problem) = manager.suspend(id).await {
                     tracing::warn!(code = problem.code, "the session could not be suspended");
                 }
-                interactive::stop_here();
+                stop_here();
                 if let Err(problem) = manager.resume(id).await {
                     tracing::warn!(code = problem.code, "the session could not be resumed");
                 }
             }
-        }
-    }
-}
-
-struct Forwarded {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-    quit: Signal,
-}
-
-impl Forwarded {
-    fn listen() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-            quit: signal(SignalKind::quit())?,
-        })
-    }
-
-    async fn recv(&mut self) -> i32 {
-        tokio::select! {
-            _ = self.interrupt.recv() => libc::SIGINT,
-            _ = self.terminate.recv() => libc::SIGTERM,
-            _ = self.hangup.recv() => libc::SIGHUP,
-            _ = self.quit.recv() => libc::SIGQUIT,
         }
     }
 }

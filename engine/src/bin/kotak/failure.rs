@@ -18,7 +18,7 @@ const NOT_FOUND: u8 = 127;
 /// Something that Kotak itself has to say, never how a program ended.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    pub(crate) problem: Problem,
+    pub(crate) problem: Box<Problem>,
     pub(crate) exit: u8,
 }
 
@@ -26,7 +26,7 @@ impl Failure {
     /// What was asked for cannot be done as asked.
     pub(crate) fn usage(problem: Problem) -> Self {
         Self {
-            problem,
+            problem: Box::new(problem),
             exit: USAGE,
         }
     }
@@ -39,7 +39,7 @@ impl Failure {
     /// The shell does not exist.
     pub(crate) fn not_found(error: &impl Coded) -> Self {
         Self {
-            problem: error.problem(),
+            problem: Box::new(error.problem()),
             exit: NOT_FOUND,
         }
     }
@@ -51,13 +51,13 @@ impl Failure {
             code if is_launch_code(code) => LAUNCH,
             _ => USAGE,
         };
-        Self { problem, exit }
+        Self { problem: Box::new(problem), exit }
     }
 
     /// A launch broke; no program ran.
     pub(crate) fn launch_broke(problem: Problem) -> Self {
         Self {
-            problem,
+            problem: Box::new(problem),
             exit: LAUNCH,
         }
     }
@@ -70,13 +70,13 @@ impl Failure {
             "COMMAND_LINE_INVALID" => USAGE,
             _ => LAUNCH,
         };
-        Self { problem, exit }
+        Self { problem: Box::new(problem), exit }
     }
 
     /// The sandbox broke, or was ended by somebody else, while the program ran.
     pub(crate) fn broke(problem: Problem) -> Self {
         Self {
-            problem,
+            problem: Box::new(problem),
             exit: ENGINE,
         }
     }
@@ -96,7 +96,7 @@ impl Failure {
             fix: None,
         };
         Self {
-            problem,
+            problem: Box::new(problem),
             exit: ENGINE,
         }
     }

@@ -44,13 +44,7 @@ pub(crate) async fn open(context: &Context, options: ShellOptions) -> Result<u8,
         client: ClientDefault::Command,
     };
     let engine = launch::start(context).await?;
-    let result = interactive::session(
-        engine.manager(),
-        request,
-        vec![shell.into_os_string()],
-        None,
-    )
-    .await;
+    let result = interactive::session(&engine, request, vec![shell.into_os_string()], None).await;
     engine.shutdown().await;
     result
 }

@@ -1,12 +1,10 @@
 //! What a session runs: the login shell, a preset, a command line.
 
 use super::command_line::{SplitError, split, title};
-use super::host::{HostView, is_executable};
 use crate::api::Program;
 use crate::error::{Coded, Fix};
-use crate::workspace::presets;
+use crate::workspace::{ShellError, login_shell, presets};
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 /// A program to run, found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,12 +18,9 @@ pub(super) struct FoundProgram {
 /// Why there is nothing to run.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ProgramError {
-    /// The login shell does not exist.
-    #[error("the login shell {} does not exist or cannot be executed", .0.display())]
-    ShellMissing(PathBuf),
-    /// No login shell is known.
-    #[error("no login shell is known for this user")]
-    NoShell,
+    /// The shell cannot be run.
+    #[error(transparent)]
+    Shell(#[from] ShellError),
     /// The preset is not installed.
     #[error("{label} is not on the PATH")]
     PresetMissing {
@@ -43,7 +38,7 @@ pub(super) enum ProgramError {
 impl Coded for ProgramError {
     fn code(&self) -> &'static str {
         match self {
-            Self::ShellMissing(_) | Self::NoShell => "SHELL_NOT_FOUND",
+            Self::Shell(error) => error.code(),
             Self::PresetMissing { .. } => "PROGRAM_NOT_FOUND",
             Self::UnknownPreset(_) => "UNKNOWN_PRESET",
             Self::Line(error) => error.code(),
@@ -52,10 +47,7 @@ impl Coded for ProgramError {
 
     fn fix(&self) -> Option<Fix> {
         match self {
-            Self::ShellMissing(_) | Self::NoShell => Some(Fix::command(
-                "Choose a login shell that exists, or run a command of your own.",
-                "chsh -s /bin/bash",
-            )),
+            Self::Shell(error) => error.fix(),
             Self::PresetMissing { label } => Some(Fix::words(format!("Install {label}, or add it to the PATH."))),
             Self::UnknownPreset(_) => Some(Fix::words("Choose one of the presets, or a command of your own.")),
             Self::Line(error) => error.fix(),
@@ -64,10 +56,10 @@ impl Coded for ProgramError {
 }
 
 /// Finds what a request runs.
-pub(super) fn find(program: &Program, host: &HostView) -> Result<FoundProgram, ProgramError> {
+pub(super) fn find(program: &Program) -> Result<FoundProgram, ProgramError> {
     match program {
         Program::Shell => {
-            let shell = login_shell(host)?;
+            let shell = login_shell()?;
             let title = title(&shell.to_string_lossy());
             let line = shell.to_string_lossy().into_owned();
             Ok(FoundProgram { argv: vec![shell.into_os_string()], title, line })
@@ -84,17 +76,4 @@ pub(super) fn find(program: &Program, host: &HostView) -> Result<FoundProgram, P
             Ok(FoundProgram { argv: words.into_iter().map(OsString::from).collect(), title, line: line.clone() })
         }
     }
-}
-
-/// The shell of the user database, else `$SHELL`.
-fn login_shell(host: &HostView) -> Result<PathBuf, ProgramError> {
-    let candidates = [host.shell.clone(), host.var("SHELL").map(PathBuf::from)];
-    let mut missing = None;
-    for shell in candidates.into_iter().flatten() {
-        if shell.is_absolute() && is_executable(&shell) {
-            return Ok(shell);
-        }
-        missing = missing.or(Some(shell));
-    }
-    Err(missing.map_or(ProgramError::NoShell, ProgramError::ShellMissing))
 }

@@ -110,7 +110,6 @@ impl Shared {
     }
 
     async fn check(&self, id: &str, request: &LaunchRequest) -> Result<Checked, Problem> {
-        let view = self.view.clone();
         let wanted = request.clone();
         // Looks at the file system, so not on a thread of the runtime.
         let looked = tokio::task::spawn_blocking(move || {
@@ -121,7 +120,7 @@ impl Shared {
             if !cwd.is_dir() {
                 return Err(RequestError::WorkdirMissing(wanted.cwd).problem());
             }
-            let program = program::find(&wanted.program, &view).map_err(|error| error.problem())?;
+            let program = program::find(&wanted.program).map_err(|error| error.problem())?;
             Ok((program, workspace_of(&wanted.cwd)))
         });
         let (program, workspace) = looked

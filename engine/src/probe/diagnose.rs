@@ -117,7 +117,7 @@ pub(crate) fn diagnose_user_namespace(host: &LinuxHost, uid: u32) -> Option<Diag
             &format!("a mount namespace was refused (errno {errno})"),
         )),
         UserNamespaceTrial::NotTried(errno) => Some(Diagnosis {
-            cause: format!("it could not be tried: no child process (errno {errno})"),
+            cause: format!("it could not be tried in a child process (errno {errno})"),
             fix: None,
         }),
     }

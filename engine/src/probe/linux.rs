@@ -63,7 +63,7 @@ impl HostProbe for SystemProbe {
     }
 
     fn run_tool(&self, path: &Path, args: &[&str]) -> ToolRun {
-        unix::run_tool(path, args)
+        unix::run_tool(path, args, unix::TOOL_DEADLINE)
     }
 
     fn landlock_abi(&self) -> u32 {
@@ -113,9 +113,13 @@ fn overflow_uid() -> Option<u32> {
     if first {
         return None;
     }
-    unix::read(Path::new("/proc/sys/kernel/overflowuid"))
-        .text()?
-        .trim()
-        .parse()
-        .ok()
+    let own = unix::read(Path::new("/proc/sys/kernel/overflowuid"));
+    Some(
+        own.text()
+            .and_then(|text| text.trim().parse().ok())
+            .unwrap_or(DEFAULT_OVERFLOW_UID),
+    )
 }
+
+/// What `overflowuid` is unless somebody changed it (proc_sys_kernel(5)).
+const DEFAULT_OVERFLOW_UID: u32 = 65534;

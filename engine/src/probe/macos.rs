@@ -51,7 +51,7 @@ impl HostProbe for SystemProbe {
     }
 
     fn run_tool(&self, path: &Path, args: &[&str]) -> ToolRun {
-        unix::run_tool(path, args)
+        unix::run_tool(path, args, unix::TOOL_DEADLINE)
     }
 
     fn landlock_abi(&self) -> u32 {

@@ -189,7 +189,9 @@ fn guest_kernel_row(observed: &Observed, distribution: &Distribution) -> HostRow
         Os::Linux => {
             let debian = match distribution.name.to_ascii_lowercase() {
                 name if name.contains("ubuntu") => Some("linux-image-virtual"),
-                name if name.contains("debian") => Some("linux-image-cloud-amd64"),
+                name if name.contains("debian") && observed.arch == "x86_64" => {
+                    Some("linux-image-cloud-amd64")
+                }
                 _ => None,
             };
             match debian {

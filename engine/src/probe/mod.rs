@@ -15,6 +15,7 @@ mod surroundings;
 mod switch;
 mod system;
 mod text;
+#[cfg(any(unix, test))]
 mod tool;
 #[cfg(unix)]
 mod unix;
@@ -23,6 +24,20 @@ mod unix;
 #[cfg_attr(target_os = "macos", path = "macos.rs")]
 #[cfg_attr(not(any(target_os = "linux", target_os = "macos")), path = "other.rs")]
 mod host;
+
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod microvm_tests;
+#[cfg(test)]
+mod property_tests;
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod real_tests;
+#[cfg(test)]
+mod table_tests;
+#[cfg(test)]
+mod trial_tests;
 
 pub use facts::*;
 pub use report::*;

@@ -16,7 +16,7 @@ const FILE_LIMIT: u64 = 1024 * 1024;
 /// Output of a tool past this is dropped.
 const OUTPUT_LIMIT: u64 = 256 * 1024;
 /// A tool that only tells of itself needs no longer.
-const TOOL_DEADLINE: Duration = Duration::from_secs(5);
+pub(super) const TOOL_DEADLINE: Duration = Duration::from_secs(5);
 
 pub(super) fn read(path: &Path) -> FileText {
     let mut bytes = Vec::new();
@@ -92,8 +92,8 @@ pub(super) fn find_tool(
     )
 }
 
-/// Runs a tool with a deadline, in its own session, with nothing to read and a bare environment.
-pub(super) fn run_tool(path: &Path, args: &[&str]) -> ToolRun {
+/// Runs a tool with a deadline, with nothing to read and a bare environment.
+pub(super) fn run_tool(path: &Path, args: &[&str], deadline: Duration) -> ToolRun {
     let spawned = Command::new(path)
         .args(args)
         .env_clear()
@@ -108,7 +108,7 @@ pub(super) fn run_tool(path: &Path, args: &[&str]) -> ToolRun {
         Ok(child) => child,
         Err(error) => return ToolRun::NotStarted(error.to_string()),
     };
-    let end = Instant::now() + TOOL_DEADLINE;
+    let end = Instant::now() + deadline;
     let output = collect(&mut child, end);
     let status = output.as_ref().and_then(|_| wait_until(&mut child, end));
     match (output, status) {

@@ -8,7 +8,7 @@ mod child;
 mod collect;
 mod error;
 #[cfg(target_os = "linux")]
-mod guard_image;
+pub mod guard_image;
 #[cfg(target_os = "linux")]
 pub mod guard_link;
 #[cfg(target_os = "linux")]

@@ -18,7 +18,7 @@ pub struct ShellError {
 
 impl Coded for ShellError {
     fn code(&self) -> &'static str {
-        "SHELL_MISSING"
+        "SHELL_NOT_FOUND"
     }
 
     fn fix(&self) -> Option<Fix> {
@@ -71,7 +71,7 @@ mod tests {
             let error = chosen(Some(shell.into()), Some("/bin/sh".into())).unwrap_err();
             assert_eq!(
                 (error.code(), error.path),
-                ("SHELL_MISSING", PathBuf::from(shell))
+                ("SHELL_NOT_FOUND", PathBuf::from(shell))
             );
         }
     }

@@ -107,14 +107,27 @@ pub(crate) fn duplicate_cloexec_onto(from: RawFd, onto: RawFd) -> Result<(), Err
     Errno::result(unsafe { libc::dup3(from, onto, libc::O_CLOEXEC) }).map(drop)
 }
 
-/// Every signal back to its default action.
+/// Every signal back to its default action. By the bare system call, because libc hides the
+/// two signals that it keeps for threads, and those may be inherited as ignored too.
 pub(crate) fn reset_signal_dispositions() {
-    // SAFETY: all-zero is a valid sigaction: SIG_DFL, no flags, empty mask.
-    let default: libc::sigaction = unsafe { zeroed() };
+    /// The kernel's `struct sigaction` on 64-bit machines, in words: handler, flags, restorer,
+    /// mask. All zero is the default action.
+    const DEFAULT: [u64; 4] = [0; 4];
+    const MASK_BYTES: usize = 8;
     for signal in 1..=libc::SIGRTMAX() {
-        // SIGKILL, SIGSTOP and the two that libc keeps for itself are refused: nothing to reset.
-        // SAFETY: `default` is valid, and the old action is not asked for.
-        unsafe { libc::sigaction(signal, &raw const default, ptr::null_mut()) };
+        let none: *mut libc::c_void = ptr::null_mut();
+        // SIGKILL and SIGSTOP are refused: nothing to reset.
+        // SAFETY: the kernel reads DEFAULT, and the old action is not asked for. No thread of
+        // libc's exists that would miss its signals, and execve(2) follows.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                DEFAULT.as_ptr(),
+                none,
+                MASK_BYTES,
+            )
+        };
     }
 }
 

@@ -3,10 +3,7 @@
 //! A parent is seen stopped before its children are told to, so that no shell learns of its
 //! job's stop, and it goes on after them. Whoever was stopped before stays stopped.
 
-use super::{
-    processes::{Member, Scope, members},
-    sys::send_signal,
-};
+use super::processes::{Member, Scope, members};
 use std::collections::HashSet;
 
 /// Passes before a freeze is given up.
@@ -69,8 +66,8 @@ impl Freezer {
             return Outcome::Again;
         };
         *passes += 1;
-        let running = stop_running(&members(scope), stopped, |pid| {
-            send_signal(pid, libc::SIGSTOP).is_ok()
+        let running = stop_running(&members(scope), stopped, |member| {
+            member.signal(libc::SIGSTOP).is_ok()
         });
         if running == 0 {
             let stopped = std::mem::take(stopped);
@@ -91,7 +88,7 @@ impl Freezer {
         for member in members(scope).iter().rev() {
             if stopped.contains(&member.identity()) {
                 // Gone meanwhile: nothing to continue.
-                let _ = send_signal(member.pid, libc::SIGCONT);
+                let _ = member.signal(libc::SIGCONT);
             }
         }
     }
@@ -108,7 +105,7 @@ impl Freezer {
 fn stop_running(
     members: &[Member],
     stopped: &mut Vec<(i32, u64)>,
-    mut stop: impl FnMut(i32) -> bool,
+    mut stop: impl FnMut(&Member) -> bool,
 ) -> u32 {
     let mut running = HashSet::new();
     // Parents come first, so each finds its parent judged.
@@ -122,7 +119,7 @@ fn stop_running(
         running.insert(member.pid);
         // A parent in wait(2) that is woken by its own stop and its child's at once takes the
         // child's with it into its own: it has to be down before.
-        if !running.contains(&member.ppid) && stop(member.pid) && !ours {
+        if !running.contains(&member.ppid) && stop(member) && !ours {
             stopped.push(member.identity());
         }
     }
@@ -157,8 +154,8 @@ mod tests {
             member(5, 'Z'),
             member(6, 't'),
         ];
-        let running = stop_running(&all, &mut stopped, |pid| {
-            asked.push(pid);
+        let running = stop_running(&all, &mut stopped, |member| {
+            asked.push(member.pid);
             true
         });
         assert_eq!((running, asked), (2, vec![2, 4]));
@@ -178,8 +175,8 @@ mod tests {
                 })
                 .collect();
             asked.clear();
-            let running = stop_running(&all, &mut stopped, |pid| {
-                asked.push(pid);
+            let running = stop_running(&all, &mut stopped, |member| {
+                asked.push(member.pid);
                 true
             });
             (running, asked.clone())

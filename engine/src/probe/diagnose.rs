@@ -286,7 +286,7 @@ fn masked_proc(host: &LinuxHost) -> Diagnosis {
 }
 
 fn forbidden_mounts(host: &LinuxHost, stderr: &str) -> Diagnosis {
-    let line = first_line(stderr).unwrap_or_default();
+    let line = first_line(stderr).unwrap_or_else(|| "no more is known".to_owned());
     match &host.container {
         Some(kind) => Diagnosis {
             cause: format!(

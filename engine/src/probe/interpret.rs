@@ -320,7 +320,7 @@ fn seatbelt_failure(outcome: &TrialOutcome) -> String {
         TrialOutcome::RunnerFailed { stderr, .. } => {
             format!(
                 "sandbox-exec failed: {}",
-                first_line(stderr).unwrap_or_default()
+                first_line(stderr).unwrap_or_else(|| "it said nothing".to_owned())
             )
         }
         TrialOutcome::SpawnFailed(error) => {

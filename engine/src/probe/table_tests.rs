@@ -407,6 +407,8 @@ fn macos_is_available_once_its_trial_held() {
     assert!(native(&report).available);
     assert_eq!(row(&report, "kvm").detail, "not checked on this platform");
 
+    let (cause, _) = why_not(&mac.clone().but(|host| host.trial = runner_failed("")));
+    assert_eq!(cause, "sandbox-exec failed: it said nothing");
     let (cause, _) = why_not(
         &mac.clone()
             .but(|host| host.trial = TrialOutcome::NoLauncher),

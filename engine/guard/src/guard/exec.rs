@@ -33,8 +33,8 @@ pub(crate) struct Confinement {
     pub(crate) seccomp: Vec<SeccompProgram>,
     /// The guard, where the program has to be told to die with it; PID 1 needs no such help.
     pub(crate) die_with: Option<Pid>,
-    /// `RLIMIT_CORE` as the guard found it.
-    pub(crate) core_limit: (rlim_t, rlim_t),
+    /// Soft and hard limits as they were before the guard changed its own.
+    pub(crate) limits: Vec<(Resource, rlim_t, rlim_t)>,
 }
 
 /// Why a program does not run.
@@ -245,8 +245,9 @@ fn prepare(program: &Program, streams: &Streams, confinement: &Confinement) -> R
             return Err(Failure::new(ExecStage::Session, Errno::ECHILD));
         }
     }
-    let (soft, hard) = confinement.core_limit;
-    setrlimit(Resource::RLIMIT_CORE, soft, hard).at(ExecStage::Session)?;
+    for (resource, soft, hard) in &confinement.limits {
+        setrlimit(*resource, *soft, *hard).at(ExecStage::Session)?;
+    }
     chdir(program.directory.as_c_str()).at(ExecStage::Cwd)?;
     sys::reset_signal_dispositions();
     load_seccomp(&confinement.seccomp).at(ExecStage::Seccomp)?;

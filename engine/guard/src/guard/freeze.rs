@@ -1,18 +1,16 @@
 //! Suspend and resume by SIGSTOP and SIGCONT, for hosts without a writable cgroup.
 //!
-//! A parent is stopped before its children, so that no shell sees its job stop, and goes on
-//! after them. Whoever was stopped before stays stopped.
+//! A parent is seen stopped before its children are told to, so that no shell learns of its
+//! job's stop, and it goes on after them. Whoever was stopped before stays stopped.
 
-use super::{
-    processes::{Member, Scope, members},
-    sys::send_signal,
-};
+use super::processes::{Member, Scope, members};
+use std::collections::HashSet;
 
 /// Passes before a freeze is given up.
-const MOST_PASSES: u32 = 1000;
+const MOST_PASSES: u32 = 2500;
 
 /// Milliseconds between two passes.
-pub(crate) const PASS_INTERVAL_MS: u16 = 5;
+pub(crate) const PASS_INTERVAL_MS: u16 = 2;
 
 /// Whether the session is stopped.
 #[derive(Debug, Default)]
@@ -68,8 +66,8 @@ impl Freezer {
             return Outcome::Again;
         };
         *passes += 1;
-        let running = stop_running(&members(scope), stopped, |pid| {
-            send_signal(pid, libc::SIGSTOP).is_ok()
+        let running = stop_running(&members(scope), stopped, |member| {
+            member.signal(libc::SIGSTOP).is_ok()
         });
         if running == 0 {
             let stopped = std::mem::take(stopped);
@@ -90,7 +88,7 @@ impl Freezer {
         for member in members(scope).iter().rev() {
             if stopped.contains(&member.identity()) {
                 // Gone meanwhile: nothing to continue.
-                let _ = send_signal(member.pid, libc::SIGCONT);
+                let _ = member.signal(libc::SIGCONT);
             }
         }
     }
@@ -103,13 +101,14 @@ impl Freezer {
     }
 }
 
-/// Stops whoever runs, and gives how many did.
+/// Stops whoever runs below a parent that does not, and gives how many ran.
 fn stop_running(
     members: &[Member],
     stopped: &mut Vec<(i32, u64)>,
-    mut stop: impl FnMut(i32) -> bool,
+    mut stop: impl FnMut(&Member) -> bool,
 ) -> u32 {
-    let mut running = 0;
+    let mut running = HashSet::new();
+    // Parents come first, so each finds its parent judged.
     for member in members.iter().filter(|member| !member.is_halted()) {
         let ours = stopped.contains(&member.identity());
         // With the signal pending, an uninterruptible wait (a parent in vfork(2) whose child
@@ -117,12 +116,14 @@ fn stop_running(
         if ours && member.state == 'D' {
             continue;
         }
-        running += 1;
-        if stop(member.pid) && !ours {
+        running.insert(member.pid);
+        // A parent in wait(2) that is woken by its own stop and its child's at once takes the
+        // child's with it into its own: it has to be down before.
+        if !running.contains(&member.ppid) && stop(member) && !ours {
             stopped.push(member.identity());
         }
     }
-    running
+    u32::try_from(running.len()).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -153,12 +154,38 @@ mod tests {
             member(5, 'Z'),
             member(6, 't'),
         ];
-        let running = stop_running(&all, &mut stopped, |pid| {
-            asked.push(pid);
+        let running = stop_running(&all, &mut stopped, |member| {
+            asked.push(member.pid);
             true
         });
         assert_eq!((running, asked), (2, vec![2, 4]));
         assert_eq!(stopped, [(2, 1), (4, 1)]);
+    }
+
+    #[test]
+    fn a_child_is_stopped_only_when_its_parent_is_seen_to_be() {
+        let mut stopped = Vec::new();
+        let mut asked = Vec::new();
+        let mut pass = |states: [char; 3]| {
+            let all = [(2, 1), (3, 2), (4, 3)];
+            let all: Vec<Member> = std::iter::zip(all, states)
+                .map(|((pid, ppid), state)| Member {
+                    ppid,
+                    ..member(pid, state)
+                })
+                .collect();
+            asked.clear();
+            let running = stop_running(&all, &mut stopped, |member| {
+                asked.push(member.pid);
+                true
+            });
+            (running, asked.clone())
+        };
+        assert_eq!(pass(['S', 'S', 'S']), (3, vec![2]));
+        assert_eq!(pass(['R', 'S', 'S']), (3, vec![2]));
+        assert_eq!(pass(['T', 'S', 'S']), (2, vec![3]));
+        assert_eq!(pass(['T', 'D', 'S']), (1, vec![4]));
+        assert_eq!(pass(['T', 'D', 'T']), (0, vec![]));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use nix::{
         signal::{SigSet, Signal},
         signalfd::{SfdFlags, SignalFd},
     },
-    unistd::setsid,
+    unistd::{chdir, setsid},
 };
 use session::{End, Session};
 use setup::{Life, prepare};
@@ -88,13 +88,15 @@ fn arguments(mut words: impl Iterator<Item = OsString>) -> Option<(Life, i32)> {
     words.next().is_none().then_some((life, number))
 }
 
-/// Takes the control socket, closes whatever else was inherited, leaves the terminal of the
-/// engine and turns SIGCHLD into something to poll.
+/// Takes the control socket, closes whatever else was inherited, leaves the terminal and the
+/// directory of the engine and turns SIGCHLD into something to poll.
 fn take_over(number: i32) -> Result<(OwnedFd, SignalFd), Errno> {
     let control = sys::inherited_descriptor(number)?;
     let above = control.as_raw_fd().unsigned_abs();
     sys::close_range(3, above - 1)?;
     sys::close_range(above + 1, u32::MAX)?;
+    // Stay in nobody's way: no directory is kept busy.
+    chdir("/")?;
     match setsid() {
         // EPERM: it leads a process group of its own already.
         Ok(_) | Err(Errno::EPERM) => {}

@@ -1,7 +1,9 @@
 //! Who is in the session, from `/proc` (proc_pid_stat(5)).
 
+use super::sys;
 use kotak_guard::proto::Process;
-use std::{collections::BTreeMap, fs, io::Read};
+use nix::errno::Errno;
+use std::{collections::BTreeMap, fs, io::Read, os::fd::AsFd};
 
 /// Longest command line in bytes that is reported.
 const COMMAND_LINE_BYTES: u64 = 4096;
@@ -33,6 +35,18 @@ impl Member {
     /// What stays the same for one process and differs for the next with its number.
     pub(crate) fn identity(&self) -> (i32, u64) {
         (self.pid, self.start)
+    }
+
+    /// Sends a signal to this very process: if it is gone and its number belongs to another,
+    /// which on the host may be anybody's, the answer is ESRCH.
+    pub(crate) fn signal(&self, signal: i32) -> Result<(), Errno> {
+        let pinned = sys::pin_process(self.pid)?;
+        match member(self.pid) {
+            Some(found) if found.identity() == self.identity() => {
+                sys::signal_pinned(pinned.as_fd(), signal)
+            }
+            Some(_) | None => Err(Errno::ESRCH),
+        }
     }
 
     /// Stopped, traced or dead: it runs none of its code.
@@ -231,6 +245,24 @@ mod tests {
         let all = || vec![member(30, 20), member(99, 1), member(20, 10), member(10, 1)];
         assert_eq!(order(Scope::Descendants, all()), [20, 30]);
         assert_eq!(order(Scope::Namespace, all()), [20, 30, 99]);
+    }
+
+    #[test]
+    fn a_signal_goes_to_the_very_process_that_was_seen() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("100")
+            .spawn()
+            .unwrap();
+        let seen = super::member(i32::try_from(child.id()).unwrap()).unwrap();
+        let earlier = Member {
+            start: seen.start - 1,
+            ..seen.clone()
+        };
+        assert_eq!(earlier.signal(libc::SIGKILL), Err(Errno::ESRCH));
+        assert_eq!(child.try_wait().unwrap(), None);
+        assert_eq!(seen.signal(libc::SIGKILL), Ok(()));
+        assert!(!child.wait().unwrap().success());
+        assert_eq!(seen.signal(libc::SIGKILL), Err(Errno::ESRCH));
     }
 
     #[test]

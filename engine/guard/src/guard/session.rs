@@ -432,7 +432,7 @@ fn signal_everybody(scope: Scope, signal: i32) {
         }
         Scope::Descendants => {
             for member in processes::members(scope) {
-                let _ = send_signal(member.pid, signal);
+                let _ = member.signal(signal);
             }
         }
     }
@@ -452,7 +452,7 @@ fn kill_descendants() -> Killed {
     for _ in 0..MOST_STOP_PASSES {
         let mut stopped = 0;
         for member in processes::members(Scope::Descendants) {
-            if !member.is_halted() && send_signal(member.pid, libc::SIGSTOP).is_ok() {
+            if !member.is_halted() && member.signal(libc::SIGSTOP).is_ok() {
                 stopped += 1;
             }
         }
@@ -466,7 +466,7 @@ fn kill_descendants() -> Killed {
         .iter()
         .filter(|it| !it.is_dead())
     {
-        match send_signal(member.pid, libc::SIGKILL) {
+        match member.signal(libc::SIGKILL) {
             Err(Errno::EPERM) => forbidden += 1,
             Ok(()) | Err(_) => killed += 1,
         }

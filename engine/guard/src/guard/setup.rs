@@ -7,13 +7,15 @@ use super::{
     verify::{Verified, check, verify},
 };
 use kotak_guard::proto::{Check, LandlockPlan, PROTOCOL_VERSION, ReadyReport, Role, Setup};
-use landlock::{CompatLevel, Compatible, Ruleset, RulesetAttr, Scope as LandlockScope};
+use landlock::{
+    CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetStatus, Scope as LandlockScope,
+};
 use nix::{
     errno::Errno,
     fcntl::{OFlag, open},
     sys::{
         prctl,
-        resource::{Resource, getrlimit, setrlimit},
+        resource::{Resource, getrlimit, rlim_t, setrlimit},
         stat::Mode,
         wait::{WaitStatus, waitpid},
     },
@@ -23,6 +25,9 @@ use std::os::fd::AsRawFd;
 
 /// First ABI with scopes (landlock(7)).
 const SCOPES_ABI: u32 = 6;
+
+/// Descriptors that the guard may use itself, where the host allows.
+const OPEN_FILES: rlim_t = 65536;
 
 /// A guard that is ready to run programs.
 #[derive(Debug)]
@@ -82,7 +87,7 @@ fn native(verified: Verified, setup: &Setup) -> Result<Ready, Check> {
     let confinement = Confinement {
         seccomp,
         die_with: None,
-        core_limit: (0, 0),
+        limits: Vec::new(),
     };
     Ok(Ready {
         report,
@@ -107,7 +112,7 @@ fn host(setup: &Setup) -> Result<Ready, Check> {
     let confinement = Confinement {
         seccomp: Vec::new(),
         die_with: Some(getpid()),
-        core_limit: (0, 0),
+        limits: Vec::new(),
     };
     Ok(Ready {
         report,
@@ -151,10 +156,13 @@ fn apply_landlock(plan: LandlockPlan, report: &mut ReadyReport) -> Result<(), Ch
             .scope(scope)
             .map_err(|error| check(NAME, error.to_string()))?;
     }
-    ruleset
+    let status = ruleset
         .create()
         .and_then(landlock::RulesetCreated::restrict_self)
         .map_err(|error| check(NAME, error.to_string()))?;
+    if status.ruleset != RulesetStatus::FullyEnforced {
+        return Err(check(NAME, format!("{:?}", status.ruleset)));
+    }
     report.abstract_unix_scoped = plan.scope_abstract_unix;
     report.signals_scoped = plan.scope_signal;
     report.passed.push(check(NAME, "in force"));
@@ -191,10 +199,16 @@ fn try_seccomp(programs: &[SeccompProgram]) -> Result<(), String> {
 
 /// Hides this process from those it will run, and lets go of the streams of whoever started it.
 fn protect_self(confinement: &mut Confinement) -> Result<(), Check> {
-    let (soft, hard) = getrlimit(Resource::RLIMIT_CORE).map_err(failed("core-limit"))?;
-    confinement.core_limit = (soft, hard);
-    // The soft limit alone: programs get it back, and an ordinary user cannot raise a hard one.
-    setrlimit(Resource::RLIMIT_CORE, 0, hard).map_err(failed("core-limit"))?;
+    // Soft limits alone: programs get them back, and an ordinary user cannot raise hard ones.
+    for (resource, wanted) in [
+        (Resource::RLIMIT_CORE, 0),
+        // Each program on its way to execve(2) costs the guard a descriptor.
+        (Resource::RLIMIT_NOFILE, OPEN_FILES),
+    ] {
+        let (soft, hard) = getrlimit(resource).map_err(failed("limits"))?;
+        confinement.limits.push((resource, soft, hard));
+        setrlimit(resource, wanted.min(hard), hard).map_err(failed("limits"))?;
+    }
     let null = open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty())
         .map_err(failed("streams"))?;
     for number in 0..=2 {

@@ -143,6 +143,31 @@ pub(crate) fn send_signal(pid: libc::pid_t, signal: libc::c_int) -> Result<(), E
     Errno::result(unsafe { libc::kill(pid, signal) }).map(drop)
 }
 
+/// A descriptor that stands for one process, whatever becomes of its number (pidfd_open(2)).
+pub(crate) fn pin_process(pid: libc::pid_t) -> Result<OwnedFd, Errno> {
+    // SAFETY: takes numbers only.
+    let pinned = Errno::result(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?;
+    let pinned = RawFd::try_from(pinned).map_err(|_| Errno::EBADF)?;
+    // SAFETY: the kernel has just opened it for us, closing on exec.
+    Ok(unsafe { OwnedFd::from_raw_fd(pinned) })
+}
+
+/// A signal to the process that a descriptor stands for (pidfd_send_signal(2)).
+pub(crate) fn signal_pinned(process: BorrowedFd<'_>, signal: libc::c_int) -> Result<(), Errno> {
+    let none: *const libc::siginfo_t = ptr::null();
+    // SAFETY: without siginfo the kernel makes it as for kill(2).
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            process.as_raw_fd(),
+            signal,
+            none,
+            0,
+        )
+    };
+    Errno::result(result).map(drop)
+}
+
 /// fork(2) side.
 pub(crate) enum Forked {
     /// In the parent.

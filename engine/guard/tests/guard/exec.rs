@@ -1,8 +1,8 @@
 //! Running programs: outcomes, streams, descriptors, typed failures. REQ SP-0.
 
 use crate::harness::{
-    Flags, Guard, LEAKED, Place, Program, bubblewrap, fix_descriptors, places, shared_directory,
-    users,
+    Flags, Guard, LEAKED, Place, Program, bubblewrap, eventually, fix_descriptors, places,
+    shared_directory, users,
 };
 use kotak_guard::proto::{ExecStage, ExitStatus, Request, Signal, SignalTarget, Stdio};
 use std::{collections::BTreeSet, fs, os::fd::AsFd, os::unix::fs::PermissionsExt};
@@ -147,7 +147,9 @@ fn a_program_that_cannot_run_is_a_typed_failure() {
         );
         assert_eq!(guard.exited(id), ExitStatus::Code(5));
         assert_eq!(guard.run(&[&good]).status, ExitStatus::Code(5));
-        assert!(guard.processes().is_empty());
+        eventually("those that failed are reaped", || {
+            guard.processes().is_empty()
+        });
     }
     fs::remove_dir_all(directory).unwrap();
 }
@@ -240,7 +242,7 @@ fn two_hundred_programs_at_once_all_end_and_leave_no_zombie() {
         for (number, id) in (0..).zip(ids) {
             assert_eq!(guard.exited(id), ExitStatus::Code(number % 100));
         }
-        crate::harness::eventually("no process is left", || guard.processes().is_empty());
+        eventually("no process is left", || guard.processes().is_empty());
     }
 }
 
@@ -250,7 +252,7 @@ fn an_orphan_is_adopted_listed_and_reaped() {
         let mut guard = Guard::start(&place);
         let output = guard.sh("(setsid sleep 0.2 >/dev/null 2>&1 &) ; exit 4");
         assert_eq!(output.status, ExitStatus::Code(4));
-        crate::harness::eventually("the orphan is reaped", || guard.processes().is_empty());
+        eventually("the orphan is reaped", || guard.processes().is_empty());
     }
 }
 
@@ -260,7 +262,7 @@ fn processes_are_listed_with_their_place_in_the_tree() {
         let mut guard = Guard::start(&place);
         let id = guard.exec_silent(&["sh", "-c", "sleep 1000; :", "the name"]);
         let (leader, _) = guard.started(id);
-        crate::harness::eventually("both run", || {
+        eventually("both run", || {
             guard
                 .processes()
                 .iter()
@@ -279,7 +281,7 @@ fn processes_are_listed_with_their_place_in_the_tree() {
         assert_eq!(list[1].comm, "sleep");
         guard.send(&signal(libc::SIGKILL, SignalTarget::Group(id)), &[]);
         assert_eq!(guard.exited(id), ExitStatus::Signal(9));
-        crate::harness::eventually("the group is gone", || guard.processes().is_empty());
+        eventually("the group is gone", || guard.processes().is_empty());
     }
 }
 
@@ -289,7 +291,7 @@ fn a_signal_to_all_reaches_those_who_left_the_group() {
         let mut guard = Guard::start(&place);
         let id = guard.exec_silent(&["sh", "-c", "setsid sleep 1000 & sleep 1000"]);
         guard.started(id);
-        crate::harness::eventually("all run", || {
+        eventually("all run", || {
             let sleeping = guard.processes();
             sleeping
                 .iter()
@@ -299,7 +301,7 @@ fn a_signal_to_all_reaches_those_who_left_the_group() {
         });
         guard.send(&signal(libc::SIGTERM, SignalTarget::All), &[]);
         assert_eq!(guard.exited(id), ExitStatus::Signal(15));
-        crate::harness::eventually("all are gone", || guard.processes().is_empty());
+        eventually("all are gone", || guard.processes().is_empty());
     }
 }
 

@@ -10,7 +10,7 @@ use kotak_guard::{
         Check, Event, Exec, ExecStage, ExitStatus, Expectation, LandlockPlan, Namespace,
         PROTOCOL_VERSION, ReadyReport, Request, Role, Setup, Stdio,
     },
-    wire::{Received, Receiver, send},
+    wire::{Received, Receiver, WireError, send},
 };
 use nix::{
     poll::{PollFd, PollFlags, poll},
@@ -314,8 +314,12 @@ impl Guard {
                 .collect(),
             stdio: exec.stdio,
         };
-        self.send(&Request::Exec(Box::new(exec)), descriptors);
-        id
+        let request = Request::Exec(Box::new(exec));
+        match send(self.socket.as_ref().unwrap(), &request, descriptors) {
+            // A guard that refused may be gone already; whoever waits for an event sees it.
+            Ok(()) | Err(WireError::Socket(_)) => id,
+            Err(error) => panic!("{error}"),
+        }
     }
 
     /// Starts a program with its streams on `/dev/null`.

@@ -136,7 +136,8 @@ fn a_slave_from_the_engine_becomes_the_controlling_terminal() {
     };
     let id = guard.exec(program, &[pair.slave.as_fd()]);
     drop(pair.slave);
-    Terminal::new(pair.master).read_until("through\r\n");
+    let mut terminal = Terminal::new(pair.master);
+    terminal.read_until("through\r\n");
     assert_eq!(guard.exited(id), ExitStatus::Code(2));
 }
 

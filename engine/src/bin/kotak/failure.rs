@@ -51,7 +51,10 @@ impl Failure {
             code if is_launch_code(code) => LAUNCH,
             _ => USAGE,
         };
-        Self { problem: Box::new(problem), exit }
+        Self {
+            problem: Box::new(problem),
+            exit,
+        }
     }
 
     /// A launch broke; no program ran.
@@ -70,7 +73,10 @@ impl Failure {
             "COMMAND_LINE_INVALID" => USAGE,
             _ => LAUNCH,
         };
-        Self { problem: Box::new(problem), exit }
+        Self {
+            problem: Box::new(problem),
+            exit,
+        }
     }
 
     /// The sandbox broke, or was ended by somebody else, while the program ran.

@@ -67,3 +67,55 @@ pub(crate) fn restore_on_panic() {
         earlier(panic);
     }));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::pty::openpty;
+    use std::process::{Command, Stdio};
+
+    const ROLE: &str = "KOTAK_RAW_MODE_TEST_ROLE";
+
+    /// Whether a process that enters raw mode and ends by `role` leaves the modes as they were.
+    fn puts_back(role: &str) -> bool {
+        let terminal = openpty(None, None).unwrap();
+        let before = tcgetattr(&terminal.slave).unwrap();
+        let name = "raw_mode::tests::a_panic_puts_the_modes_back_and_a_sudden_exit_does_not";
+        Command::new("setsid")
+            .arg("--ctty")
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", "--nocapture", name])
+            .env(ROLE, role)
+            .stdin(terminal.slave.try_clone().unwrap())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .unwrap();
+        tcgetattr(&terminal.slave).unwrap() == before
+    }
+
+    #[test]
+    fn a_panic_puts_the_modes_back_and_a_sudden_exit_does_not() {
+        if let Ok(role) = std::env::var(ROLE) {
+            restore_on_panic();
+            let raw = RawMode::remember().unwrap();
+            raw.enter().unwrap();
+            match role.as_str() {
+                "drop" => drop(raw),
+                "exit" => std::process::exit(0),
+                _ => {
+                    // Only the hook is left to do it.
+                    std::mem::forget(raw);
+                    panic!("a panic in raw mode");
+                }
+            }
+            return;
+        }
+        assert!(puts_back("panic"));
+        assert!(puts_back("drop"));
+        assert!(
+            !puts_back("exit"),
+            "the test can see raw mode that was left on"
+        );
+    }
+}

@@ -145,7 +145,9 @@ fn checked_spec(options: RunOptions) -> Result<ValidSpec, Failure> {
                 },
             })
         }
-        (None, Some(ProfileName::Dispatch)) => bind_spec(options)?.validate_dispatch(),
+        (None, Some(ProfileName::Dispatch)) => bind_spec(options)?
+            .validate_dispatch()
+            .map(|never| match never {}),
         (None, None) => bind_spec(options)?.validate(),
     };
     checked.map_err(|error| Failure::refused(&error))

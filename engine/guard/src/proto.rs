@@ -32,7 +32,9 @@ pub enum Request {
     Exec(Box<Exec>),
     /// Send a signal to the process group of one exec, or to everything.
     Signal(Signal),
-    /// Stop every process of the session except the guard. Answered by [`Event::Frozen`].
+    /// Stop every process of the session except the guard. Answered by [`Event::Frozen`] or
+    /// [`Event::FreezeFailed`]. Until [`Request::Thaw`], an exec fails with
+    /// [`ExecStage::Fork`] and EBUSY.
     Freeze,
     /// Undo [`Request::Freeze`]; processes that were stopped before it stay stopped. Answered by
     /// [`Event::Thawed`].
@@ -266,6 +268,11 @@ pub enum Event {
     },
     /// The guard ends now, in good order.
     Bye,
+    /// Not everything could be stopped, so everything goes on as before the request.
+    FreezeFailed {
+        /// How many processes kept running.
+        running: u32,
+    },
 }
 
 /// What stage of an exec failed.
@@ -273,7 +280,8 @@ pub enum Event {
 pub enum ExecStage {
     /// Opening a PTY (no free one: ENOSPC).
     Pty,
-    /// fork(2) (limit reached: EAGAIN).
+    /// fork(2) (limit reached: EAGAIN), or refused before it: EBUSY while frozen, ESHUTDOWN
+    /// while ending, EEXIST for an id in use, EBADF for a wrong number of descriptors.
     Fork,
     /// Making the session and its controlling terminal.
     Session,

@@ -31,17 +31,17 @@ pub struct Selection {
 pub enum SelectError {
     /// microvm was named.
     #[error("the microVM backend was asked for, and this host cannot start one")]
-    Microvm(Option<Problem>),
+    Microvm(Option<Box<Problem>>),
     /// native was named.
     #[error("the native backend was asked for, and this host has none")]
-    Native(Option<Problem>),
+    Native(Option<Box<Problem>>),
     /// `auto` found neither.
     #[error("no sandbox backend is available on this host")]
     Neither {
         /// Why not native.
-        native: Option<Problem>,
+        native: Option<Box<Problem>>,
         /// Why not microvm.
-        microvm: Option<Problem>,
+        microvm: Option<Box<Problem>>,
     },
 }
 
@@ -55,7 +55,7 @@ impl Coded for SelectError {
     }
 
     fn fix(&self) -> Option<Fix> {
-        let fix_of = |problem: &Option<Problem>| problem.as_ref().and_then(|p| p.fix.clone());
+        let fix_of = |problem: &Option<Box<Problem>>| problem.as_ref().and_then(|p| p.fix.clone());
         match self {
             Self::Microvm(problem) | Self::Native(problem) => fix_of(problem),
             // Native is the nearer one to get.
@@ -65,10 +65,10 @@ impl Coded for SelectError {
 
     fn problem(&self) -> Problem {
         let causes = match self {
-            Self::Microvm(problem) | Self::Native(problem) => causes_of(problem.as_ref()),
+            Self::Microvm(problem) | Self::Native(problem) => causes_of(problem.as_deref()),
             Self::Neither { native, microvm } => {
-                let mut causes = causes_of(native.as_ref());
-                causes.extend(causes_of(microvm.as_ref()));
+                let mut causes = causes_of(native.as_deref());
+                causes.extend(causes_of(microvm.as_deref()));
                 causes
             }
         };
@@ -165,10 +165,8 @@ fn available(report: &HostReport, backend: SandboxBackend) -> bool {
     report.backend(backend).is_some_and(|entry| entry.available)
 }
 
-fn why_not(report: &HostReport, backend: SandboxBackend) -> Option<Problem> {
-    report
-        .backend(backend)
-        .and_then(|entry| entry.problem.clone())
+fn why_not(report: &HostReport, backend: SandboxBackend) -> Option<Box<Problem>> {
+    report.backend(backend)?.problem.clone().map(Box::new)
 }
 
 #[cfg(test)]

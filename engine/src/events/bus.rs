@@ -48,6 +48,15 @@ impl<T: Clone> Bus<T> {
 }
 
 impl<T: Clone> Subscription<T> {
+    /// The next event if one waits.
+    pub fn try_next(&mut self) -> Option<Received<T>> {
+        match self.receiver.try_recv() {
+            Ok(event) => Some(Received::Event(event)),
+            Err(broadcast::error::TryRecvError::Lagged(missed)) => Some(Received::Dropped(missed)),
+            Err(broadcast::error::TryRecvError::Empty | broadcast::error::TryRecvError::Closed) => None,
+        }
+    }
+
     /// The next event; `None` once the bus is gone.
     pub async fn next(&mut self) -> Option<Received<T>> {
         match self.receiver.recv().await {
@@ -55,5 +64,28 @@ impl<T: Clone> Subscription<T> {
             Err(broadcast::error::RecvError::Lagged(missed)) => Some(Received::Dropped(missed)),
             Err(broadcast::error::RecvError::Closed) => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_subscriber_is_told_how_much_it_lost_and_goes_on_with_the_newest() {
+        let bus = Bus::new(4);
+        let mut subscription = bus.subscribe();
+        for event in 0..10 {
+            bus.send(event);
+        }
+        let received: Vec<_> = std::iter::from_fn(|| subscription.try_next()).collect();
+        let expected = vec![
+            Received::Dropped(6),
+            Received::Event(6),
+            Received::Event(7),
+            Received::Event(8),
+            Received::Event(9),
+        ];
+        assert_eq!(received, expected);
     }
 }

@@ -3,8 +3,8 @@
 use super::host::{HostView, own_namespaces};
 use crate::backend::{Enforcement, NativePlan, PlanFacts, SandboxBackend, SeccompArch, confirm, native_plan};
 use crate::error::{Coded, Fix, Problem};
-use crate::policy::{Policy, SystemFs, resolve};
-use crate::probe::HostReport;
+use crate::policy::{OsHostFs, resolve};
+use crate::probe::{HostFacts, HostReport};
 use crate::process::{LaunchError, Tree, host, native};
 use crate::spec::{AbsPath, Mode, ValidSpec};
 use std::collections::BTreeMap;
@@ -45,6 +45,14 @@ impl Prepared {
                 "Can read, write and reach **everything that you can**.".to_owned(),
             ],
             Self::Native(plan) => plan.sentences.clone(),
+        }
+    }
+
+    /// What is enforced, as far as the plan can know.
+    pub(super) fn enforcement(&self) -> Option<&Enforcement> {
+        match self {
+            Self::None { .. } => None,
+            Self::Native(plan) => Some(&plan.enforcement),
         }
     }
 
@@ -143,16 +151,14 @@ impl Coded for FactMissing {
 
 impl NativeSandboxAdapter {
     /// Resolves and plans: reads the file system, runs nothing.
-    pub(super) fn prepare(spec: &ValidSpec, host: &HostView, report: &HostReport) -> Result<(Policy, NativePlan), Problem> {
+    pub(super) fn prepare(spec: &ValidSpec, host: &HostView, report: &HostReport) -> Result<NativePlan, Problem> {
         let context = host.context(report.facts.clone()).map_err(|error| error.problem())?;
-        let policy = resolve(spec, &context, &SystemFs).map_err(|error| error.problem())?;
-        let facts = Self::plan_facts(report).map_err(|error| error.problem())?;
-        let plan = native_plan(&policy, &facts).map_err(|error| error.problem())?;
-        Ok((policy, plan))
+        let policy = resolve(spec, &context, &OsHostFs).map_err(|error| error.problem())?;
+        let facts = Self::plan_facts(&report.facts).map_err(|error| error.problem())?;
+        native_plan(&policy, &facts).map_err(|error| error.problem())
     }
 
-    pub(super) fn plan_facts(report: &HostReport) -> Result<PlanFacts, FactMissing> {
-        let facts = &report.facts;
+    pub(super) fn plan_facts(facts: &HostFacts) -> Result<PlanFacts, FactMissing> {
         let arch = std::env::consts::ARCH;
         Ok(PlanFacts {
             bwrap_path: facts

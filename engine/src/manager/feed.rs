@@ -1,15 +1,149 @@
-//! The stream of changes that a window reads.
+//! The stream of changes that a window reads: batched, coalesced, bounded.
 
-use crate::api::UiEvent;
+use crate::api::{SessionInfo, Settings, UiEvent};
+use crate::events::{Received, Subscription};
+use crate::probe::HostReport;
+use std::collections::HashMap;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Least time between two batches: ten a second.
+const PERIOD: Duration = Duration::from_millis(100);
 
 /// One window's stream.
 #[derive(Debug)]
-pub struct EventStream {}
+pub struct EventStream {
+    subscription: Subscription<UiEvent>,
+    source: Box<dyn Source>,
+    next_batch_at: Instant,
+    /// Received and not returned yet; stays when [`EventStream::next_batch`] is dropped half-way.
+    batch: Batch,
+}
+
+/// Where a stream that fell behind gets the whole truth again.
+pub(super) trait Source: Send + Sync + std::fmt::Debug {
+    /// Everything that deltas may have changed; `None` once the engine is gone.
+    fn everything(&self) -> Option<Everything>;
+}
+
+/// See [`Source::everything`].
+#[derive(Debug)]
+pub(super) struct Everything {
+    pub(super) host: HostReport,
+    pub(super) settings: Settings,
+    pub(super) sessions: Vec<SessionInfo>,
+    /// Ids that were dismissed in this run.
+    pub(super) gone: Vec<String>,
+}
 
 impl EventStream {
+    pub(super) fn new(subscription: Subscription<UiEvent>, source: Box<dyn Source>) -> Self {
+        Self { subscription, source, next_batch_at: Instant::now(), batch: Batch::default() }
+    }
+
     /// The next batch: never empty, at most ten a second, each session at most once in it.
-    /// `None` once the engine is gone.
+    /// `None` once the engine is gone. Nothing is lost when this future is dropped half-way.
     pub async fn next_batch(&mut self) -> Option<Vec<UiEvent>> {
-        unimplemented!()
+        loop {
+            if self.batch.is_empty() {
+                let received = self.subscription.next().await?;
+                self.add(received);
+            }
+            // The first change after a quiet time goes out at once.
+            tokio::time::sleep_until(self.next_batch_at).await;
+            while let Some(received) = self.subscription.try_next() {
+                self.add(received);
+            }
+            if !self.batch.is_empty() {
+                self.next_batch_at = Instant::now() + PERIOD;
+                return Some(std::mem::take(&mut self.batch).events());
+            }
+        }
+    }
+
+    fn add(&mut self, received: Received<UiEvent>) {
+        match received {
+            Received::Event(event) => self.batch.add(event),
+            Received::Dropped(count) => {
+                tracing::warn!(count, "a window reads its events too slowly; it gets the whole state again");
+                let Some(all) = self.source.everything() else { return };
+                self.batch.add(UiEvent::Host { host: Box::new(all.host) });
+                self.batch.add(UiEvent::Settings { settings: all.settings });
+                for id in all.gone {
+                    self.batch.add(UiEvent::SessionGone { id });
+                }
+                for session in all.sessions {
+                    self.batch.add(UiEvent::Session { session: Box::new(session) });
+                }
+            }
+        }
+    }
+}
+
+/// Events on their way, the newest of each kind only.
+#[derive(Debug, Default)]
+struct Batch {
+    events: Vec<Option<UiEvent>>,
+    places: HashMap<Place, usize>,
+}
+
+/// Events with an equal place replace each other.
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Place {
+    Session(String),
+    Host,
+    Settings,
+}
+
+impl Batch {
+    fn add(&mut self, event: UiEvent) {
+        let place = match &event {
+            UiEvent::Session { session } => Place::Session(session.id.clone()),
+            UiEvent::SessionGone { id } => Place::Session(id.clone()),
+            UiEvent::Host { .. } => Place::Host,
+            UiEvent::Settings { .. } => Place::Settings,
+            // Each of these is news of its own.
+            UiEvent::Notice { .. } | UiEvent::Activated { .. } => {
+                self.events.push(Some(event));
+                return;
+            }
+        };
+        if let Some(earlier) = self.places.insert(place, self.events.len()) {
+            self.events[earlier] = None;
+        }
+        self.events.push(Some(event));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    fn events(self) -> Vec<UiEvent> {
+        self.events.into_iter().flatten().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Problem;
+
+    fn gone(id: &str) -> UiEvent {
+        UiEvent::SessionGone { id: id.to_owned() }
+    }
+
+    fn notice(code: &str) -> UiEvent {
+        let problem = Problem { code: code.to_owned(), message: String::new(), causes: vec![], fix: None };
+        UiEvent::Notice { notice: problem }
+    }
+
+    #[test]
+    fn a_batch_keeps_the_newest_of_each_session_and_every_notice() {
+        let mut batch = Batch::default();
+        let settings = |font_size| UiEvent::Settings { settings: Settings { font_size, ..Settings::default() } };
+        for event in [gone("a"), notice("X"), settings(9), gone("b"), notice("X"), gone("a"), settings(10)] {
+            batch.add(event);
+        }
+        assert_eq!(batch.events(), vec![notice("X"), gone("b"), notice("X"), gone("a"), settings(10)]);
     }
 }

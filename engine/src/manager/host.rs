@@ -7,7 +7,7 @@ use crate::spec::{AbsPath, PathError};
 use crate::store::Dirs;
 use kotak_guard::proto::Namespace;
 use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone)]
 pub(super) struct HostView {
     pub(super) home: PathBuf,
-    pub(super) shell: Option<PathBuf>,
     pub(super) env: Vec<(OsString, OsString)>,
     dirs: Dirs,
 }
@@ -48,11 +47,7 @@ impl HostView {
             .filter(|home| home.is_absolute())
             .or_else(|| user.as_ref().map(|user| user.dir.clone()))
             .unwrap_or_else(|| PathBuf::from("/"));
-        let shell = user
-            .map(|user| user.shell)
-            .filter(|shell| !shell.as_os_str().is_empty())
-            .or_else(|| std::env::var_os("SHELL").map(PathBuf::from));
-        Self { home, shell, env: std::env::vars_os().collect(), dirs }
+        Self { home, env: std::env::vars_os().collect(), dirs }
     }
 
     /// The context that a policy is resolved in.
@@ -78,25 +73,6 @@ impl HostView {
             facts,
         })
     }
-
-    /// The value of a variable.
-    pub(super) fn var(&self, name: &str) -> Option<&OsString> {
-        self.env.iter().find(|(key, _)| key == name).map(|(_, value)| value)
-    }
-
-    /// Where a program stands on `PATH`.
-    pub(super) fn find_program(&self, name: &str) -> Option<PathBuf> {
-        let path = self.var("PATH")?;
-        std::env::split_paths(path)
-            .filter(|dir| dir.is_absolute())
-            .map(|dir| dir.join(name))
-            .find(|candidate| is_executable(candidate))
-    }
-}
-
-/// Whether a path is a regular file that this user may execute.
-pub(super) fn is_executable(path: &Path) -> bool {
-    path.is_file() && nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok()
 }
 
 /// Namespace inodes of this process, every kind that the kernel has.
@@ -116,9 +92,4 @@ pub(super) fn own_namespaces() -> Vec<(Namespace, u64)> {
         Some((kind, found.ino()))
     })
     .collect()
-}
-
-/// Bytes as an operating system string.
-pub(super) fn os_string(bytes: &[u8]) -> OsString {
-    OsString::from_vec(bytes.to_vec())
 }

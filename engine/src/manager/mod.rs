@@ -1,15 +1,29 @@
 //! Composition: the sandbox port, the manager, the session state machine.
 
+mod adapter;
+mod command_line;
 mod engine;
 mod exec;
 mod feed;
 mod handle;
+mod host;
+mod life;
 mod port;
+mod program;
+mod sandbox;
 mod sandbox_manager;
+mod session;
+mod terminals;
+mod trial;
 
+pub use adapter::{NativeSandboxAdapter, NoSandboxAdapter};
 pub use engine::*;
 pub use exec::*;
 pub use feed::*;
 pub use handle::*;
+pub use life::*;
 pub use port::*;
 pub use sandbox_manager::*;
+
+#[cfg(test)]
+mod tests;

@@ -1,51 +1,268 @@
 //! `SandboxManager`: select, resolve, plan, launch.
 
-use super::{Exec, ExecRequest, SandboxHandle, SandboxPort, SandboxRequest};
-use crate::error::Problem;
+use super::adapter::{NativeSandboxAdapter, NoSandboxAdapter, Prepared};
+use super::host::HostView;
+use super::sandbox::{Events, Sandbox};
+use super::{Exec, ExecRequest, IllegalChange, SandboxHandle, SandboxPort, SandboxRequest, SandboxState};
+use crate::backend::{SandboxBackend, Selection, select};
+use crate::error::{Coded, Fix, Problem};
 use crate::events::{SandboxEvent, Subscription};
-use std::sync::Arc;
+use crate::probe::{HostReport, Switch};
+use crate::process::{LaunchError, TreeError};
+use kotak_guard::proto::Process;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-/// Composes the stages, and holds every launched sandbox of this process.
+/// Events that the slowest subscriber may be behind.
+const EVENTS_KEPT: usize = 1024;
+
+/// Composes the stages, and holds every launched sandbox of this process. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct SandboxManager {}
+pub struct SandboxManager(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    switch: Switch,
+    host: HostView,
+    report: RwLock<Arc<HostReport>>,
+    sandboxes: Mutex<HashMap<String, Slot>>,
+    events: Arc<Events>,
+}
+
+/// A session id in use.
+#[derive(Debug)]
+enum Slot {
+    /// Being launched.
+    Reserved,
+    /// Launched.
+    Running(Arc<Sandbox>),
+}
+
+/// No session has this id.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no session {0}")]
+pub(super) struct NoSession(pub(super) String);
+
+impl Coded for NoSession {
+    fn code(&self) -> &'static str {
+        "NO_SUCH_SESSION"
+    }
+
+    fn fix(&self) -> Option<Fix> {
+        Some(Fix::words("It may have ended meanwhile: look at the list of sessions."))
+    }
+}
 
 impl SandboxManager {
+    pub(super) fn new(switch: Switch, host: HostView, report: Arc<HostReport>) -> Self {
+        Self(Arc::new(Shared {
+            switch,
+            host,
+            report: RwLock::new(report),
+            sandboxes: Mutex::new(HashMap::new()),
+            events: Arc::new(Events::new(EVENTS_KEPT)),
+        }))
+    }
+
+    /// The probe's result that new launches are decided by.
+    #[must_use]
+    pub fn report(&self) -> Arc<HostReport> {
+        Arc::clone(&self.0.report.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn set_report(&self, report: Arc<HostReport>) {
+        *self.0.report.write().unwrap_or_else(PoisonError::into_inner) = report;
+    }
+
+    /// Selects, resolves and plans without running anything.
+    pub(super) async fn prepare(&self, request: &SandboxRequest) -> Result<(Selection, Prepared), Problem> {
+        let report = self.report();
+        let selection = select(request.choice, request.client, &report, self.0.switch)
+            .map_err(|error| error.problem())?;
+        let spec = request.spec.clone();
+        let shared = Arc::clone(&self.0);
+        let backend = selection.backend;
+        // Reads the file system, so not on a thread of the runtime.
+        let prepared = tokio::task::spawn_blocking(move || match backend {
+            SandboxBackend::None => NoSandboxAdapter::prepare(&spec, &shared.host),
+            SandboxBackend::Native => NativeSandboxAdapter::prepare(&spec, &shared.host, &report)
+                .map(|plan| Prepared::Native(Box::new(plan))),
+            SandboxBackend::Microvm => Err(NoStation.problem()),
+        })
+        .await
+        .map_err(|error| LaunchError::Spawn(std::io::Error::other(error)).problem())??;
+        Ok((selection, prepared))
+    }
+
+    /// Launches what was prepared. Never fails without a handle: what broke is in it.
+    pub(super) async fn launch_prepared(&self, id: &str, prepared: Prepared) -> Result<SandboxHandle, Problem> {
+        self.reserve(id)?;
+        let reservation = Reservation { manager: self, id };
+        self.0.events.send((id.to_owned(), SandboxEvent::Starting));
+        match prepared.launch().await {
+            Ok(launched) => {
+                let sandbox = Sandbox::new(id.to_owned(), launched, Arc::clone(&self.0.events));
+                let handle = sandbox.handle();
+                reservation.fill(sandbox);
+                self.0.events.send((id.to_owned(), SandboxEvent::Ready));
+                Ok(handle)
+            }
+            Err(error) => {
+                tracing::error!(session = id, code = error.code(), %error, "the launch failed");
+                Ok(failed_handle(id, error.problem(), error_details(&error)))
+            }
+        }
+    }
+
     /// Sends a signal to the process group of one exec (its terminal's foreground group, with a
     /// PTY).
     pub async fn signal(&self, session_id: &str, exec_id: u64, signal: i32) -> Result<(), Problem> {
-        unimplemented!()
+        self.sandbox(session_id)?.tree().signal(exec_id, signal).await.map_err(|error: TreeError| error.problem())
+    }
+
+    /// The processes of a session, without its guard.
+    pub async fn processes(&self, session_id: &str) -> Result<Vec<Process>, Problem> {
+        self.sandbox(session_id)?.tree().processes().await.map_err(|error| error.problem())
     }
 
     /// Events of every sandbox: session id and event. Bounded; a slow reader loses the oldest and
     /// is told how many.
     #[must_use]
     pub fn subscribe(&self) -> Subscription<(String, SandboxEvent)> {
-        unimplemented!()
+        self.0.events.subscribe()
+    }
+
+    /// Ids of the sandboxes that run.
+    #[must_use]
+    pub fn running(&self) -> Vec<String> {
+        self.sandboxes()
+            .iter()
+            .filter_map(|(id, slot)| matches!(slot, Slot::Running(_)).then(|| id.clone()))
+            .collect()
+    }
+
+    fn sandboxes(&self) -> MutexGuard<'_, HashMap<String, Slot>> {
+        self.0.sandboxes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sandbox(&self, id: &str) -> Result<Arc<Sandbox>, Problem> {
+        match self.sandboxes().get(id) {
+            Some(Slot::Running(sandbox)) => Ok(Arc::clone(sandbox)),
+            Some(Slot::Reserved) => Err(IllegalChange::Starting.problem()),
+            None => Err(NoSession(id.to_owned()).problem()),
+        }
+    }
+
+    fn reserve(&self, id: &str) -> Result<(), Problem> {
+        let mut sandboxes = self.sandboxes();
+        if sandboxes.contains_key(id) {
+            return Err(IllegalChange::Launched.problem());
+        }
+        sandboxes.insert(id.to_owned(), Slot::Reserved);
+        Ok(())
+    }
+}
+
+/// Frees a session id again unless the launch succeeded, also when the launch is given up.
+struct Reservation<'a> {
+    manager: &'a SandboxManager,
+    id: &'a str,
+}
+
+impl Reservation<'_> {
+    fn fill(&self, sandbox: Arc<Sandbox>) {
+        self.manager.sandboxes().insert(self.id.to_owned(), Slot::Running(sandbox));
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        let mut sandboxes = self.manager.sandboxes();
+        if matches!(sandboxes.get(self.id), Some(Slot::Reserved)) {
+            sandboxes.remove(self.id);
+        }
     }
 }
 
 impl SandboxPort for SandboxManager {
     async fn launch(&self, request: SandboxRequest) -> Result<SandboxHandle, Problem> {
-        unimplemented!()
+        let (selection, prepared) = self.prepare(&request).await?;
+        let id = request.spec.session_id().as_str().to_owned();
+        if let Some(notice) = &selection.notice {
+            tracing::warn!(session = id, "{notice}");
+        }
+        self.launch_prepared(&id, prepared).await
     }
 
     async fn exec(&self, session_id: &str, request: ExecRequest) -> Result<Arc<Exec>, Problem> {
-        unimplemented!()
+        self.sandbox(session_id)?.exec(request).await
     }
 
     async fn suspend(&self, session_id: &str) -> Result<SandboxHandle, Problem> {
-        unimplemented!()
+        self.sandbox(session_id)?.suspend().await
     }
 
     async fn resume(&self, session_id: &str) -> Result<SandboxHandle, Problem> {
-        unimplemented!()
+        self.sandbox(session_id)?.resume().await
     }
 
     async fn destroy(&self, session_id: &str) -> Result<(), Problem> {
-        unimplemented!()
+        let sandbox = self.sandbox(session_id)?;
+        sandbox.destroy().await?;
+        let mut sandboxes = self.sandboxes();
+        // Only this very sandbox: the id may have been taken again by now.
+        if matches!(sandboxes.get(session_id), Some(Slot::Running(held)) if Arc::ptr_eq(held, &sandbox)) {
+            sandboxes.remove(session_id);
+        }
+        Ok(())
     }
 
     fn handle(&self, session_id: &str) -> Option<SandboxHandle> {
-        unimplemented!()
+        match self.sandboxes().get(session_id) {
+            Some(Slot::Running(sandbox)) => Some(sandbox.handle()),
+            Some(Slot::Reserved) | None => None,
+        }
+    }
+}
+
+/// The handle of a launch that broke: no backend runs, so none is named (REQ BK-7).
+pub(super) fn failed_handle(
+    id: &str,
+    problem: Problem,
+    details: BTreeMap<String, serde_json::Value>,
+) -> SandboxHandle {
+    SandboxHandle {
+        session_id: id.to_owned(),
+        backend: None,
+        state: SandboxState::Error,
+        error: Some(problem),
+        enforcement: None,
+        details,
+    }
+}
+
+/// What the About view shows of a launch that broke.
+fn error_details(error: &LaunchError) -> BTreeMap<String, serde_json::Value> {
+    match error {
+        LaunchError::BwrapFailed { stderr, status, .. } => BTreeMap::from([
+            ("runnerStderr".to_owned(), stderr.as_str().into()),
+            ("runnerStatus".to_owned(), (*status).into()),
+        ]),
+        _ => BTreeMap::new(),
+    }
+}
+
+/// The probe said that a microVM boots, and this version cannot start one.
+#[derive(Debug, thiserror::Error)]
+#[error("this version of Kotak has no microVM station")]
+struct NoStation;
+
+impl Coded for NoStation {
+    fn code(&self) -> &'static str {
+        "MICROVM_UNAVAILABLE"
+    }
+
+    fn fix(&self) -> Option<Fix> {
+        Some(Fix::words("Choose the native backend."))
     }
 }

@@ -99,11 +99,9 @@ pub enum PolicyError {
         /// Why.
         reason: &'static str,
     },
-    /// A path keeps changing while it is looked at, or resolves to what cannot be a path.
-    #[error("{role} \"{path}\" does not resolve to one place")]
-    Unstable {
-        /// What it is for.
-        role: PathRole,
+    /// The working directory resolves to where the sandbox shows nothing.
+    #[error("the working directory \"{path}\" is not visible inside")]
+    WorkdirHidden {
         /// The path.
         path: AbsPath,
     },
@@ -120,12 +118,6 @@ pub enum PathRole {
     Bind,
     /// A runner state directory.
     RunnerState,
-    /// A protected path.
-    Protected,
-    /// A secret path.
-    Secret,
-    /// A directory of the system.
-    System,
 }
 
 impl std::fmt::Display for PathRole {
@@ -135,9 +127,6 @@ impl std::fmt::Display for PathRole {
             Self::Home => "home directory",
             Self::Bind => "bind mount",
             Self::RunnerState => "runner state directory",
-            Self::Protected => "protected path",
-            Self::Secret => "secret path",
-            Self::System => "system directory",
         })
     }
 }
@@ -167,7 +156,7 @@ impl Coded for PolicyError {
             Self::RunnerStateProtected { .. } => "RUNNER_STATE_PROTECTED",
             Self::ConflictingBinds { .. } => "BINDS_CONFLICT",
             Self::Home { .. } => "HOME_UNUSABLE",
-            Self::Unstable { .. } => "PATH_UNSTABLE",
+            Self::WorkdirHidden { .. } => "WORKDIR_HIDDEN",
         }
     }
 
@@ -190,7 +179,10 @@ impl Coded for PolicyError {
             }
             Self::ConflictingBinds { .. } => "List the place once.".to_owned(),
             Self::Home { .. } => "Set HOME to a directory of your own.".to_owned(),
-            Self::Unstable { .. } => "Try again when nothing else changes the path.".to_owned(),
+            Self::WorkdirHidden { .. } => {
+                "Choose a folder inside a bind mount; a symbolic link may lead out of it."
+                    .to_owned()
+            }
         }))
     }
 }

@@ -3,14 +3,13 @@
 use crate::spec::AbsPath;
 use std::io;
 
+#[cfg(unix)]
+mod os;
+#[cfg(unix)]
+pub use os::OsHostFs;
+
 /// What the policy may ask the host's file system. Nothing here writes or runs anything.
 pub trait HostFs {
-    /// The path with every symlink resolved.
-    ///
-    /// # Errors
-    /// As realpath(3).
-    fn canonicalize(&self, path: &AbsPath) -> io::Result<AbsPath>;
-
     /// What stands at the path; a symlink is not followed.
     ///
     /// # Errors
@@ -69,7 +68,9 @@ pub enum NodeKind {
     File,
     /// Symbolic link.
     Symlink,
-    /// Socket, FIFO or device.
+    /// Unix socket.
+    Socket,
+    /// FIFO or device.
     Special,
 }
 

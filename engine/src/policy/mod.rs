@@ -2,13 +2,27 @@
 //! the host; the host's file system is read through [`HostFs`] alone.
 
 mod context;
+mod deny;
+mod env;
 mod error;
+#[cfg(test)]
+pub(crate) mod fake;
+mod gap;
+mod git;
 mod host_fs;
+mod layout;
 mod model;
+mod protect;
 mod resolve;
+mod secrets;
+mod summary;
+mod system;
+mod walk;
 
 pub use context::*;
 pub use error::*;
+pub use gap::GapKind;
+pub use git::SEARCH_ENTRIES;
 pub use host_fs::*;
 pub use model::*;
 pub use resolve::resolve;

@@ -17,6 +17,8 @@ pub struct Policy {
     pub(crate) private: Vec<PrivateDir>,
     pub(crate) links: Vec<Link>,
     pub(crate) masks: Vec<Mask>,
+    pub(crate) assembly: Option<AbsPath>,
+    pub(crate) kernel: Vec<AbsPath>,
     pub(crate) network: NetworkMode,
     pub(crate) env: Vec<(Vec<u8>, Vec<u8>)>,
     pub(crate) withheld: Vec<String>,
@@ -70,6 +72,8 @@ pub enum BindRole {
     Listed,
     /// A runner state directory.
     RunnerState,
+    /// The git directory of a linked worktree or submodule, so that commits work there.
+    Repository,
     /// Write-denied inside a writable root.
     Protected,
     /// Bound onto itself so that it cannot be renamed away from what lies below.
@@ -83,6 +87,8 @@ pub struct PrivateDir {
     pub path: AbsPath,
     /// Permission bits.
     pub perms: u32,
+    /// Made read-only once what belongs below it is mounted.
+    pub sealed: bool,
 }
 
 /// A symlink recreated inside, where its parent is not a bind.

@@ -1,7 +1,7 @@
 //! What a probe looks at, as values, and the trait by which it looks (REQ PR-7, PR-8).
 //!
 //! [`HostProbe`] is the only way from this module to the host. The real one is
-//! `SystemProbe`; tests fake it, so each row of the report can be produced
+//! [`SystemProbe`](super::SystemProbe); tests fake it, so each row of the report can be produced
 //! on any machine.
 
 use super::HostFacts;
@@ -37,6 +37,8 @@ pub trait HostProbe: Sync {
     fn read(&self, path: &Path) -> FileText;
     /// Whether something is there.
     fn exists(&self, path: &Path) -> bool;
+    /// Whether a file can be opened for reading.
+    fn is_readable(&self, path: &Path) -> bool;
     /// The entries of a directory, sorted; empty when it cannot be listed.
     fn list(&self, dir: &Path) -> Vec<PathBuf>;
     /// Looks a tool up on PATH; see [`ToolSearch`] for what is refused.

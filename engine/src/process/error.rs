@@ -148,6 +148,9 @@ pub enum ExecError {
     /// The session is gone.
     #[error("the session has ended: {0}")]
     Gone(String),
+    /// The session is suspended.
+    #[error("the session is suspended")]
+    Frozen,
     /// A program with NUL in its arguments, or without any.
     #[error("the command line is empty or holds a NUL byte")]
     CommandLine,
@@ -160,7 +163,11 @@ impl ExecError {
         match stage {
             ExecStage::Pty if errno == libc::ENOSPC => Self::NoFreePty(cause),
             ExecStage::Pty | ExecStage::Session => Self::Terminal(cause),
-            ExecStage::Fork => Self::ProcessLimit(cause),
+            ExecStage::Fork => match errno {
+                libc::EBUSY => Self::Frozen,
+                libc::ESHUTDOWN => Self::Gone("it is being closed".to_owned()),
+                _ => Self::ProcessLimit(cause),
+            },
             ExecStage::Cwd => Self::Workdir { cwd, cause },
             ExecStage::Seccomp => Self::Filter(cause),
             ExecStage::Program => Self::Program { program, cause },
@@ -181,6 +188,7 @@ impl Coded for ExecError {
             Self::Filter(_) => "FILTER_FAILED",
             Self::Terminal(cause) => shortage(cause).unwrap_or("TERMINAL_FAILED"),
             Self::Gone(_) => "SESSION_ENDED",
+            Self::Frozen => "SESSION_SUSPENDED",
             Self::CommandLine => "COMMAND_LINE_INVALID",
         }
     }
@@ -203,6 +211,7 @@ impl Coded for ExecError {
             }
             Self::Terminal(cause) => shortage_fix(cause)?,
             Self::Gone(_) => Fix::words("Start a new session."),
+            Self::Frozen => Fix::words("Resume the session first."),
             Self::CommandLine => Fix::words("Give a program to run."),
         })
     }

@@ -81,7 +81,7 @@ struct Table {
     setup: Option<oneshot::Sender<Result<ReadyReport, SetupFailure>>>,
     starting: HashMap<u64, Starting>,
     running: HashMap<u64, watch::Sender<Option<ExitStatus>>>,
-    frozen: Vec<oneshot::Sender<u32>>,
+    frozen: Vec<oneshot::Sender<Result<u32, u32>>>,
     thawed: Vec<oneshot::Sender<()>>,
     processes: HashMap<u64, oneshot::Sender<Vec<Process>>>,
     closed: Option<LinkClosed>,
@@ -168,8 +168,8 @@ impl GuardLink {
         self.ask(Request::Signal(signal), Vec::new(), |_| ()).await
     }
 
-    /// Stops every process; how many there were.
-    pub async fn freeze(&self) -> Result<u32, LinkClosed> {
+    /// Stops every process: how many there were, or how many could not be stopped.
+    pub async fn freeze(&self) -> Result<Result<u32, u32>, LinkClosed> {
         let (answer, answered) = oneshot::channel();
         self.ask(Request::Freeze, Vec::new(), |table| {
             table.frozen.push(answer)
@@ -310,7 +310,12 @@ impl Table {
             }
             Event::Frozen { processes } => {
                 for waiting in self.frozen.drain(..) {
-                    let _ = waiting.send(processes);
+                    let _ = waiting.send(Ok(processes));
+                }
+            }
+            Event::FreezeFailed { running } => {
+                for waiting in self.frozen.drain(..) {
+                    let _ = waiting.send(Err(running));
                 }
             }
             Event::Thawed => {

@@ -8,7 +8,7 @@ mod child;
 mod collect;
 mod error;
 #[cfg(target_os = "linux")]
-mod guard_image;
+pub mod guard_image;
 #[cfg(target_os = "linux")]
 pub mod guard_link;
 #[cfg(target_os = "linux")]
@@ -55,4 +55,10 @@ pub(crate) fn null() -> std::io::Result<std::os::fd::OwnedFd> {
         .write(true)
         .open("/dev/null")?
         .into())
+}
+
+/// Makes every later session of this process freeze by its guard.
+#[cfg(all(test, target_os = "linux"))]
+pub(crate) fn forbid_cgroups_for_test() {
+    cgroup::FORBIDDEN.store(true, std::sync::atomic::Ordering::SeqCst);
 }

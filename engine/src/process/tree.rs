@@ -87,6 +87,12 @@ pub enum TreeError {
     /// The guard is gone.
     #[error("the session has ended")]
     Gone(#[source] LinkClosed),
+    /// Some processes could not be stopped, so all go on.
+    #[error("{running} processes of the session could not be stopped")]
+    NotFrozen {
+        /// How many.
+        running: u32,
+    },
     /// Something survives SIGKILL for now, e.g. a process in an uninterruptible wait.
     #[error("a process of the session does not die")]
     StillRunning,
@@ -265,6 +271,7 @@ impl Coded for TreeError {
     fn code(&self) -> &'static str {
         match self {
             Self::Gone(_) => "SESSION_ENDED",
+            Self::NotFrozen { .. } => "SUSPEND_FAILED",
             Self::StillRunning => "PROCESS_DOES_NOT_DIE",
         }
     }
@@ -272,6 +279,7 @@ impl Coded for TreeError {
     fn fix(&self) -> Option<Fix> {
         Some(Fix::words(match self {
             Self::Gone(_) => "Start a new session.",
+            Self::NotFrozen { .. } => "Try again; a program may start processes faster than they can be stopped, or run as another user.",
             Self::StillRunning => {
                 "Look for a process that waits for a disk or a network file system, and free it."
             }

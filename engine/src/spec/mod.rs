@@ -5,6 +5,7 @@
 
 mod error;
 mod ids;
+mod json;
 mod path;
 mod sandbox_spec;
 mod valid;

@@ -222,3 +222,75 @@ mod native {
         OsString::from(String::from_utf8_lossy(bytes).into_owned())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn path(text: &str) -> AbsPath {
+        AbsPath::new(text).unwrap()
+    }
+
+    #[test]
+    fn a_path_is_normalised_lexically() {
+        assert_eq!(path("//a/./b//../c/").as_bytes(), b"/a/c");
+        assert_eq!(path("/../..").as_bytes(), b"/");
+        assert_eq!(path("/").depth(), 0);
+    }
+
+    #[test]
+    fn what_is_no_absolute_path_is_refused() {
+        assert_eq!(AbsPath::new(""), Err(PathError::Empty));
+        assert_eq!(AbsPath::new("a/b"), Err(PathError::Relative));
+        assert_eq!(AbsPath::new(b"/a\0b"), Err(PathError::Nul));
+        assert_eq!(
+            AbsPath::new(vec![b'/'; MAX_PATH_BYTES + 1]),
+            Err(PathError::TooLong)
+        );
+    }
+
+    #[test]
+    fn odd_names_are_kept_byte_for_byte() {
+        let odd = AbsPath::new(b"/a b/\n\"'/-x/\xff\xfe").unwrap();
+        assert_eq!(odd.as_bytes(), b"/a b/\n\"'/-x/\xff\xfe");
+        assert_eq!(odd.file_name(), Some(b"\xff\xfe".as_slice()));
+        assert_eq!(odd.to_string(), "/a b/\\n\"'/-x/\u{fffd}\u{fffd}");
+    }
+
+    #[test]
+    fn within_goes_by_whole_components() {
+        assert!(path("/a/b").is_within(&path("/a")));
+        assert!(path("/a").is_within(&path("/a")));
+        assert!(!path("/ab").is_within(&path("/a")));
+        assert!(path("/a").is_within(&path("/")));
+        assert!(!path("/").is_within(&path("/a")));
+        assert_eq!(path("/a/b/c").below(&path("/a")), Some(b"b/c".as_slice()));
+        assert_eq!(path("/a").below(&path("/")), Some(b"a".as_slice()));
+    }
+
+    #[test]
+    fn ancestors_go_up_to_the_root() {
+        let all: Vec<_> = path("/a/b/c").ancestors().collect();
+        assert_eq!(all, [path("/a/b"), path("/a"), path("/")]);
+        assert_eq!(path("/").parent(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn normalising_twice_changes_nothing(bytes in prop::collection::vec(1u8.., 0..60)) {
+            let once = AbsPath::root().join(&bytes);
+            prop_assert_eq!(AbsPath::new(once.as_bytes()), Ok(once.clone()));
+            prop_assert!(!once.components().any(|part| part == b".." || part == b"."));
+        }
+
+        #[test]
+        fn a_joined_name_is_within_and_below(name in "[a-z .\\-]{1,9}x") {
+            let base = path("/base");
+            let joined = base.join(&name);
+            prop_assert!(joined.is_within(&base));
+            prop_assert_eq!(joined.below(&base), Some(name.as_bytes()));
+            prop_assert_eq!(joined.parent(), Some(base));
+        }
+    }
+}

@@ -1,6 +1,13 @@
 //! From [`SandboxSpec`] to [`ValidSpec`].
 
-use super::{SandboxSpec, SpecError, TerminalRequest, ValidSpec};
+use super::json::{offset_of, path_at};
+use super::{
+    AbsPath, EnvPolicy, ExecRestriction, Form, NetworkMode, Resources, SandboxSpec, SessionId,
+    SpecError, TerminalRequest, ValidBind, ValidEnv, ValidSpec, WorkspaceId,
+};
+
+/// Places that every sandbox has of its own, so nothing of the host's can be granted there.
+const RESERVED: [&str; 4] = ["/proc", "/sys", "/dev", "/run/kotak"];
 
 impl SandboxSpec {
     /// Reads a spec from JSON; unknown fields are refused.
@@ -8,27 +15,173 @@ impl SandboxSpec {
     /// # Errors
     /// [`SpecError::Malformed`] with the field's path and what is allowed there.
     pub fn from_json(text: &str) -> Result<Self, SpecError> {
-        serde_json::from_str(text).map_err(|error| SpecError::Malformed {
-            at: format!("line {}, column {}", error.line(), error.column()),
-            reason: error.to_string(),
+        serde_json::from_str(text).map_err(|error| {
+            let (line, column) = (error.line(), error.column());
+            let place = format!("line {line}, column {column}");
+            let field = path_at(text, offset_of(text, line, column));
+            let at = if field.is_empty() {
+                place
+            } else {
+                format!("{field} ({place})")
+            };
+            let whole = error.to_string();
+            let tail = format!(" at line {line} column {column}");
+            let reason = whole
+                .strip_suffix(tail.as_str())
+                .unwrap_or(&whole)
+                .to_owned();
+            SpecError::Malformed { at, reason }
         })
     }
 
-    /// Checks a spec of the bind-mount form.
+    /// Checks a spec of the bind-mount form (REQ BW-1).
     ///
     /// # Errors
     /// The first thing that is wrong, by field.
     pub fn validate(&self) -> Result<ValidSpec, SpecError> {
-        Err(SpecError::FilenameRulesUnavailable)
+        let session_id = session_id(&self.session_id)?;
+        let workspace_id = workspace_id(&self.workspace_id)?;
+        self.refuse_unenforced()?;
+        let network = self.run_network()?;
+        let binds = self.binds()?;
+        let protected = paths("protectedPaths", &self.protected_paths)?;
+        let runner_state = paths("runnerStateDirs", &self.runner_state_dirs)?;
+        for dir in &runner_state {
+            if let Some(protected) = protected.iter().find(|path| dir.is_within(path)) {
+                return Err(SpecError::RunnerStateProtected {
+                    path: dir.to_string(),
+                    protected: protected.to_string(),
+                });
+            }
+        }
+        let workdir = match &self.guest_workdir {
+            None => None,
+            Some(text) => {
+                let path = path("guestWorkdir".to_owned(), text.as_bytes())?;
+                let covered = binds.iter().map(|bind| &bind.path).chain(&runner_state);
+                if !covered.into_iter().any(|cover| path.is_within(cover)) {
+                    return Err(SpecError::WorkdirNotBound {
+                        path: path.to_string(),
+                    });
+                }
+                Some(path)
+            }
+        };
+        Ok(ValidSpec {
+            session_id,
+            workspace_id,
+            agent_id: self.agent_id.clone(),
+            form: Form::Binds { binds, workdir },
+            mode: self.mode,
+            network,
+            protected,
+            runner_state,
+            env: env(&self.env_policy)?,
+        })
     }
 
-    /// Checks a spec for the standard dispatch profile, which needs filename rules (REQ BW-4).
+    /// Checks a spec for the standard dispatch profile, which needs filename rules and so is
+    /// refused on every host for now (REQ BW-4).
     ///
     /// # Errors
     /// What [`SandboxSpec::validate`] finds, else [`SpecError::FilenameRulesUnavailable`].
-    pub fn validate_dispatch(&self) -> Result<ValidSpec, SpecError> {
+    pub fn validate_dispatch(&self) -> Result<std::convert::Infallible, SpecError> {
         self.validate()?;
         Err(SpecError::FilenameRulesUnavailable)
+    }
+
+    /// A field whose mechanism does not exist is refused by name, never ignored.
+    fn refuse_unenforced(&self) -> Result<(), SpecError> {
+        let fields = [
+            (
+                "egressAllowlist",
+                !self.egress_allowlist.is_empty(),
+                "there is no egress proxy yet, so a restricted network has no route out at all",
+            ),
+            (
+                "filenameRules",
+                !self.filename_rules.globs.is_empty() || !self.filename_rules.exceptions.is_empty(),
+                "nothing here can refuse new files by name inside a writable bind",
+            ),
+            (
+                "execRestriction",
+                self.exec_restriction != ExecRestriction::Off,
+                "programs in writable directories cannot be refused yet",
+            ),
+            (
+                "execGrantRoots",
+                !self.exec_grant_roots.is_empty(),
+                "there is no exec restriction yet that a grant could re-open",
+            ),
+            (
+                "resources",
+                self.resources != Resources::default(),
+                "memory, CPU and process limits are not applied yet",
+            ),
+            (
+                "socketGrants",
+                !self.socket_grants.is_empty(),
+                "host sockets cannot be let in one by one yet",
+            ),
+            (
+                "portForwards",
+                !self.port_forwards.is_empty(),
+                "loopback ports cannot be forwarded yet",
+            ),
+        ];
+        match fields.into_iter().find(|(_, used, _)| *used) {
+            Some((field, _, reason)) => Err(SpecError::FieldNotEnforced { field, reason }),
+            None => Ok(()),
+        }
+    }
+
+    /// The network of a run: never open (REQ EG-8).
+    fn run_network(&self) -> Result<NetworkMode, SpecError> {
+        match (self.network_enabled, self.network_mode) {
+            (_, Some(NetworkMode::Open)) => Err(SpecError::OpenNetworkForRun),
+            (false, Some(NetworkMode::Allowlist)) => {
+                Err(SpecError::NetworkContradiction { mode: "allowlist" })
+            }
+            (false, Some(NetworkMode::Ask)) => Err(SpecError::NetworkContradiction { mode: "ask" }),
+            (false, None | Some(NetworkMode::Off)) => Ok(NetworkMode::Off),
+            (true, None) => Ok(NetworkMode::Allowlist),
+            (true, Some(mode)) => Ok(mode),
+        }
+    }
+
+    fn binds(&self) -> Result<Vec<ValidBind>, SpecError> {
+        let mut binds: Vec<ValidBind> = Vec::with_capacity(self.bind_mounts.len());
+        let mut seen = std::collections::BTreeMap::new();
+        for (index, mount) in self.bind_mounts.iter().enumerate() {
+            let host = path(
+                format!("bindMounts[{index}].hostPath"),
+                mount.host_path.as_bytes(),
+            )?;
+            if let Some(guest) = &mount.guest_path {
+                let field = format!("bindMounts[{index}].guestPath");
+                let guest = path(field.clone(), guest.as_bytes())?;
+                if guest != host {
+                    return Err(SpecError::GuestPathDiffers {
+                        field,
+                        host: host.to_string(),
+                        guest: guest.to_string(),
+                    });
+                }
+            }
+            match seen.insert(host.clone(), mount.read_only) {
+                None => binds.push(ValidBind {
+                    path: host,
+                    read_only: mount.read_only,
+                }),
+                Some(read_only) if read_only == mount.read_only => {}
+                Some(_) => {
+                    return Err(SpecError::ConflictingBinds {
+                        path: host.to_string(),
+                    });
+                }
+            }
+        }
+        Ok(binds)
     }
 }
 
@@ -37,7 +190,121 @@ impl ValidSpec {
     ///
     /// # Errors
     /// The first thing that is wrong, by field.
-    pub fn terminal(_request: &TerminalRequest) -> Result<Self, SpecError> {
-        Err(SpecError::FilenameRulesUnavailable)
+    pub fn terminal(request: &TerminalRequest) -> Result<Self, SpecError> {
+        let cwd = path("cwd".to_owned(), request.cwd.as_os_str().as_encoded_bytes())?;
+        let protected = request
+            .protected_paths
+            .iter()
+            .enumerate()
+            .map(|(index, text)| {
+                path(
+                    format!("protectedPaths[{index}]"),
+                    text.as_os_str().as_encoded_bytes(),
+                )
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            session_id: session_id(&request.session_id)?,
+            workspace_id: workspace_id(&request.workspace_id)?,
+            agent_id: None,
+            form: Form::Terminal { cwd },
+            mode: request.mode,
+            network: request.network.unwrap_or(NetworkMode::Open),
+            protected,
+            runner_state: Vec::new(),
+            env: env(&request.env_policy)?,
+        })
     }
 }
+
+fn session_id(text: &str) -> Result<SessionId, SpecError> {
+    SessionId::new(text).map_err(|cause| SpecError::Id {
+        field: "sessionId",
+        cause,
+    })
+}
+
+fn workspace_id(text: &str) -> Result<WorkspaceId, SpecError> {
+    WorkspaceId::new(text).map_err(|cause| SpecError::Id {
+        field: "workspaceId",
+        cause,
+    })
+}
+
+fn paths(field: &str, texts: &[String]) -> Result<Vec<AbsPath>, SpecError> {
+    texts
+        .iter()
+        .enumerate()
+        .map(|(index, text)| path(format!("{field}[{index}]"), text.as_bytes()))
+        .collect()
+}
+
+fn path(field: String, bytes: &[u8]) -> Result<AbsPath, SpecError> {
+    let path = match AbsPath::new(bytes) {
+        Ok(path) => path,
+        Err(cause) => {
+            let path = String::from_utf8_lossy(bytes).escape_debug().to_string();
+            return Err(SpecError::Path { field, path, cause });
+        }
+    };
+    for below in RESERVED {
+        if AbsPath::new(below).is_ok_and(|reserved| path.is_within(&reserved)) {
+            return Err(SpecError::ReservedPath {
+                field,
+                path: path.to_string(),
+                below,
+            });
+        }
+    }
+    Ok(path)
+}
+
+fn env(policy: &EnvPolicy) -> Result<ValidEnv, SpecError> {
+    for name in &policy.pass {
+        check_name("envPolicy.pass", name)?;
+    }
+    for (name, value) in &policy.set {
+        check_name("envPolicy.set", name)?;
+        if value.contains('\0') {
+            return Err(SpecError::EnvName {
+                field: "envPolicy.set",
+                name: name.clone(),
+                reason: "its value holds a NUL byte",
+            });
+        }
+    }
+    Ok(ValidEnv {
+        pass: policy.pass.clone(),
+        set: policy
+            .set
+            .iter()
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect(),
+    })
+}
+
+fn check_name(field: &'static str, name: &str) -> Result<(), SpecError> {
+    let reason = match name.bytes().next() {
+        None => Some("it is empty"),
+        Some(first) if first.is_ascii_digit() => Some("it starts with a digit"),
+        Some(_)
+            if !name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') =>
+        {
+            Some("it holds something other than letters, digits and underscores")
+        }
+        Some(_) => None,
+    };
+    match reason {
+        Some(reason) => Err(SpecError::EnvName {
+            field,
+            name: name.escape_debug().to_string(),
+            reason,
+        }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -126,8 +126,10 @@ fn pipe() -> Result<(OwnedFd, OwnedFd), i32> {
 
 /// errno(3) of the calling thread; async-signal-safe.
 pub(super) fn errno() -> i32 {
-    // SAFETY: the location is thread-local and always valid.
-    unsafe { *libc::__errno_location() }
+    // SAFETY: takes nothing, and returns a thread-local location.
+    let location = unsafe { libc::__errno_location() };
+    // SAFETY: that location is valid for as long as its thread.
+    unsafe { location.read() }
 }
 
 #[cfg(test)]
@@ -143,31 +145,30 @@ mod tests {
         assert_eq!(answer, ChildAnswer::Answer([1, 2, 3]));
     }
 
+    fn hang() -> [u8; 1] {
+        loop {
+            // SAFETY: waits for a signal, and is async-signal-safe.
+            unsafe { libc::pause() };
+        }
+    }
+
+    fn die() -> [u8; 1] {
+        // SAFETY: raises a signal in this process only, and is async-signal-safe.
+        unsafe { libc::raise(libc::SIGKILL) };
+        hang()
+    }
+
     #[test]
     fn a_child_that_hangs_is_killed_and_reaped() {
-        // SAFETY: pause(2) is async-signal-safe.
-        let answer = unsafe {
-            answer_of_child(Duration::from_millis(50), || {
-                loop {
-                    libc::pause();
-                }
-                #[expect(unreachable_code, reason = "gives the closure its type")]
-                [0u8; 1]
-            })
-        };
+        // SAFETY: `hang` calls pause(2) only.
+        let answer = unsafe { answer_of_child(Duration::from_millis(50), hang) };
         assert_eq!(answer, ChildAnswer::TimedOut);
     }
 
     #[test]
     fn a_child_that_dies_says_by_what() {
-        // SAFETY: kill(2), getpid(2) and pause(2) are async-signal-safe.
-        let answer = unsafe {
-            answer_of_child(PATIENCE, || {
-                libc::kill(libc::getpid(), libc::SIGKILL);
-                libc::pause();
-                [0u8; 1]
-            })
-        };
+        // SAFETY: `die` calls raise(3) and pause(2) only.
+        let answer = unsafe { answer_of_child(PATIENCE, die) };
         assert_eq!(answer, ChildAnswer::Died(libc::SIGKILL));
     }
 }

@@ -12,6 +12,15 @@
     reason = "KVM ioctls, guest memory, and the guest's own code"
 )]
 
+#[path = "kvm_abi.rs"]
+mod abi;
+
+use self::abi::{
+    API_VERSION, Cpuid, EXIT_HLT, KVM_CREATE_VCPU, KVM_CREATE_VM, KVM_GET_API_VERSION,
+    KVM_GET_SREGS, KVM_GET_SUPPORTED_CPUID, KVM_GET_VCPU_MMAP_SIZE, KVM_RUN, KVM_SET_CPUID2,
+    KVM_SET_REGS, KVM_SET_SREGS, KVM_SET_USER_MEMORY_REGION, MemoryRegion, Regs, Segment, Sregs,
+    Table,
+};
 use super::child::{ChildAnswer, answer_of_child, errno};
 use crate::probe::KvmCanary;
 use std::ffi::c_void;
@@ -66,111 +75,12 @@ std::arch::global_asm!(
 
 unsafe extern "C" {
     static kotak_canary_start: u8;
+    #[cfg(test)]
     static kotak_canary_plain: u8;
     static kotak_canary_break: u8;
     static kotak_canary_fault: u8;
     static kotak_canary_end: u8;
 }
-
-// Request numbers of linux/kvm.h.
-const KVM_GET_API_VERSION: libc::c_ulong = 0xae00;
-const KVM_CREATE_VM: libc::c_ulong = 0xae01;
-const KVM_GET_VCPU_MMAP_SIZE: libc::c_ulong = 0xae04;
-const KVM_GET_SUPPORTED_CPUID: libc::c_ulong = 0xc008_ae05;
-const KVM_CREATE_VCPU: libc::c_ulong = 0xae41;
-const KVM_SET_USER_MEMORY_REGION: libc::c_ulong = 0x4020_ae46;
-const KVM_RUN: libc::c_ulong = 0xae80;
-const KVM_SET_REGS: libc::c_ulong = 0x4090_ae82;
-const KVM_GET_SREGS: libc::c_ulong = 0x8138_ae83;
-const KVM_SET_SREGS: libc::c_ulong = 0x4138_ae84;
-const KVM_SET_CPUID2: libc::c_ulong = 0x4008_ae90;
-
-const API_VERSION: i32 = 12;
-const EXIT_HLT: u32 = 5;
-
-/// `struct kvm_userspace_memory_region`.
-#[repr(C)]
-struct MemoryRegion {
-    slot: u32,
-    flags: u32,
-    guest_phys_addr: u64,
-    memory_size: u64,
-    userspace_addr: u64,
-}
-
-/// `struct kvm_regs`.
-#[repr(C)]
-#[derive(Default)]
-struct Regs {
-    /// rax rbx rcx rdx rsi rdi rsp rbp r8..r15
-    general: [u64; 16],
-    rip: u64,
-    rflags: u64,
-}
-
-/// `struct kvm_segment`.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Segment {
-    base: u64,
-    limit: u32,
-    selector: u16,
-    kind: u8,
-    present: u8,
-    dpl: u8,
-    db: u8,
-    s: u8,
-    l: u8,
-    g: u8,
-    avl: u8,
-    unusable: u8,
-    padding: u8,
-}
-
-/// `struct kvm_dtable`.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Table {
-    base: u64,
-    limit: u16,
-    padding: [u16; 3],
-}
-
-/// `struct kvm_sregs`.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Sregs {
-    cs: Segment,
-    ds: Segment,
-    es: Segment,
-    fs: Segment,
-    gs: Segment,
-    ss: Segment,
-    tr: Segment,
-    ldt: Segment,
-    gdt: Table,
-    idt: Table,
-    cr0: u64,
-    cr2: u64,
-    cr3: u64,
-    cr4: u64,
-    cr8: u64,
-    efer: u64,
-    apic_base: u64,
-    interrupt_bitmap: [u64; 4],
-}
-
-/// `struct kvm_cpuid2` with room for what any processor says.
-#[repr(C)]
-struct Cpuid {
-    entries: u32,
-    padding: u32,
-    entry: [[u32; 10]; 256],
-}
-
-const _: () = assert!(size_of::<Regs>() == 144);
-const _: () = assert!(size_of::<Sregs>() == 312);
-const _: () = assert!(size_of::<MemoryRegion>() == 32);
 
 /// Runs the canary.
 #[must_use]
@@ -570,114 +480,5 @@ fn map(fd: i32, bytes: usize) -> Result<*mut u8, Answer> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Machines can be made here, so that the guest's own result means something.
-    fn machines_can_be_made() -> bool {
-        std::fs::OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open("/dev/kvm")
-            .is_ok()
-    }
-
-    #[test]
-    fn a_guest_that_needs_none_of_the_instructions_halts_as_it_should() {
-        if !machines_can_be_made() {
-            assert!(matches!(
-                kvm_canary(),
-                KvmCanary::NoDevice | KvmCanary::Denied | KvmCanary::OpenFailed(_)
-            ));
-            return;
-        }
-        assert_eq!(run(|| attempt(Entry::Plain).encode()), KvmCanary::Works);
-    }
-
-    #[test]
-    fn a_guest_that_halts_without_its_results_is_not_taken_for_a_working_one() {
-        if !machines_can_be_made() {
-            return;
-        }
-        assert_eq!(
-            run(|| attempt(Entry::Fault).encode()),
-            KvmCanary::Emulated {
-                at: "mov",
-                exit: "the guest took a fault".to_owned()
-            }
-        );
-    }
-
-    #[test]
-    fn the_canary_ends_with_a_definite_answer() {
-        let outcome = kvm_canary();
-        assert!(
-            !matches!(
-                outcome,
-                KvmCanary::NotChecked | KvmCanary::TimedOut | KvmCanary::Crashed(_)
-            ),
-            "{outcome:?}"
-        );
-    }
-
-    #[test]
-    fn every_way_to_fail_has_its_own_outcome() {
-        let outcome = |step, errno| Answer::failed(step, errno).outcome();
-        assert_eq!(outcome(OPEN, libc::ENOENT), KvmCanary::NoDevice);
-        assert_eq!(outcome(OPEN, libc::EACCES), KvmCanary::Denied);
-        assert_eq!(
-            outcome(OPEN, libc::EBUSY),
-            KvmCanary::OpenFailed(libc::EBUSY)
-        );
-        assert_eq!(outcome(VERSION, 11), KvmCanary::WrongVersion(11));
-        assert_eq!(
-            outcome(CREATE_VCPU, libc::ENOMEM),
-            KvmCanary::SetupFailed {
-                step: "KVM_CREATE_VCPU",
-                errno: libc::ENOMEM
-            }
-        );
-        let ran = |marker, right, exit_reason, suberror| {
-            Answer {
-                step: RUN,
-                marker,
-                right,
-                errno: 0,
-                exit_reason,
-                suberror,
-            }
-            .outcome()
-        };
-        assert_eq!(ran(4, true, EXIT_HLT, 0), KvmCanary::Works);
-        assert_eq!(
-            ran(1, false, 17, 1),
-            KvmCanary::Emulated {
-                at: "popcnt",
-                exit: "internal error: emulation failure".to_owned()
-            }
-        );
-        assert_eq!(
-            ran(3, false, 8, 0),
-            KvmCanary::Emulated {
-                at: "int3",
-                exit: "the guest shut down (triple fault)".to_owned()
-            }
-        );
-    }
-
-    #[test]
-    fn answers_cross_the_pipe_unchanged() {
-        let answer = Answer {
-            step: 10,
-            marker: 3,
-            right: true,
-            errno: -5,
-            exit_reason: 17,
-            suberror: 9,
-        };
-        let bytes = answer.encode();
-        assert_eq!(Answer::decode(bytes).encode(), bytes);
-        assert_eq!(Answer::decode(bytes).errno, -5);
-        assert_eq!(Answer::decode(bytes).suberror, 9);
-    }
-}
+#[path = "kvm_tests.rs"]
+mod tests;

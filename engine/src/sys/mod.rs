@@ -16,5 +16,7 @@ pub mod pty;
 pub mod seccomp;
 #[cfg(target_os = "linux")]
 pub mod spawn;
+#[cfg(unix)]
+pub mod tty;
 #[cfg(target_os = "linux")]
 pub mod userns;

@@ -2,6 +2,8 @@
 
 mod folder;
 mod preset;
+mod shell;
 
 pub use folder::{folder_info, workspace_of};
 pub use preset::presets;
+pub use shell::{ShellError, login_shell};

@@ -1,2 +1,78 @@
-//! kotak
-fn main() {}
+//! `kotak`: the sandbox engine in a terminal.
+
+mod args;
+mod badge;
+mod failure;
+mod interactive;
+mod launch;
+mod probe;
+mod raw_mode;
+mod run;
+mod session;
+mod sessions;
+mod shell;
+mod signals;
+mod text;
+
+use args::{Args, Command};
+use clap::Parser;
+use failure::Failure;
+use kotak_engine::error::Coded;
+use kotak_engine::probe::{SwitchSetting, resolve_switch};
+use kotak_engine::store::{Dirs, Logs};
+use std::process::ExitCode;
+
+/// What the whole command knows.
+struct Context {
+    dirs: Dirs,
+    switch: SwitchSetting,
+}
+
+fn main() -> ExitCode {
+    raw_mode::restore_on_panic();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return args::report(&error),
+    };
+    let json = args.json;
+    match execute(args) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            failure.report(json);
+            ExitCode::from(failure.exit)
+        }
+    }
+}
+
+fn execute(args: Args) -> Result<u8, Failure> {
+    let variable = |name: &str| std::env::var_os(name);
+    let switch = resolve_switch(args.sandbox.as_deref(), &variable)
+        .map_err(|error| Failure::usage(error.problem()))?;
+    let dirs = Dirs::from_environment().map_err(|error| Failure::usage(error.problem()))?;
+    let context = Context { dirs, switch };
+    if let Command::Sessions(options) = args.command {
+        return sessions::list(&context.dirs, options, args.json);
+    }
+    let (_logs, problems) = Logs::init(&context.dirs);
+    for problem in &problems {
+        failure::report(problem, args.json);
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| {
+            Failure::engine("ENGINE_START_FAILED", "cannot start the engine", &error)
+        })?;
+    let result = runtime.block_on(async {
+        match args.command {
+            Command::Probe => probe::report(&context, args.json).await,
+            Command::Shell(options) => shell::open(&context, options).await,
+            Command::Run(options) => run::run(&context, *options).await,
+            Command::Sessions(options) => sessions::list(&context.dirs, options, args.json),
+        }
+    });
+    // A thread may still wait for a key.
+    runtime.shutdown_background();
+    result
+}

@@ -1,0 +1,168 @@
+//! The guard itself.
+
+mod exec;
+mod freeze;
+mod processes;
+mod session;
+mod setup;
+mod sys;
+mod verify;
+
+use kotak_guard::{
+    proto::{Event, Request},
+    wire::{Receiver, WireError, send},
+};
+use nix::{
+    errno::Errno,
+    sys::{
+        signal::{SigSet, Signal},
+        signalfd::{SfdFlags, SignalFd},
+    },
+    unistd::{chdir, setsid},
+};
+use session::{End, Session};
+use setup::{Life, prepare};
+use std::{
+    ffi::OsString,
+    os::fd::{AsRawFd, OwnedFd},
+    process::ExitCode,
+};
+use verify::check;
+
+/// Exit codes, for whoever looks at the launcher's status.
+const REFUSED: u8 = 120;
+const ENGINE_GONE: u8 = 121;
+const MISUSED: u8 = 122;
+
+/// Signals of a terminal or a service manager that must not end the watcher of a session. As
+/// PID 1 the guard ignores them anyhow.
+const OUTLIVED: [Signal; 12] = [
+    Signal::SIGHUP,
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTERM,
+    Signal::SIGPIPE,
+    Signal::SIGALRM,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGTSTP,
+    Signal::SIGTTIN,
+    Signal::SIGTTOU,
+    Signal::SIGXCPU,
+];
+
+/// Everything a guard does.
+pub(crate) fn run() -> ExitCode {
+    let Some((life, number)) = arguments(std::env::args_os().skip(1)) else {
+        eprintln!("kotak-guard: usage: kotak-guard native|host DESCRIPTOR");
+        return ExitCode::from(MISUSED);
+    };
+    let (control, signals) = match take_over(number) {
+        Ok(taken) => taken,
+        Err(errno) => {
+            eprintln!("kotak-guard: descriptor {number}: {errno}");
+            return ExitCode::from(MISUSED);
+        }
+    };
+    match serve(life, control, signals) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("kotak-guard: {error}");
+            ExitCode::from(ENGINE_GONE)
+        }
+    }
+}
+
+fn arguments(mut words: impl Iterator<Item = OsString>) -> Option<(Life, i32)> {
+    let life = match words.next()?.to_str()? {
+        "native" => Life::Native,
+        "host" => Life::Host,
+        _ => return None,
+    };
+    let number = words
+        .next()?
+        .to_str()?
+        .parse()
+        .ok()
+        .filter(|number| *number > 2)?;
+    words.next().is_none().then_some((life, number))
+}
+
+/// Takes the control socket, closes whatever else was inherited, leaves the terminal and the
+/// directory of the engine and turns SIGCHLD into something to poll.
+fn take_over(number: i32) -> Result<(OwnedFd, SignalFd), Errno> {
+    let control = sys::inherited_descriptor(number)?;
+    let above = control.as_raw_fd().unsigned_abs();
+    sys::close_range(3, above - 1)?;
+    sys::close_range(above + 1, u32::MAX)?;
+    // Stay in nobody's way: no directory is kept busy.
+    chdir("/")?;
+    match setsid() {
+        // EPERM: it leads a process group of its own already.
+        Ok(_) | Err(Errno::EPERM) => {}
+        Err(errno) => return Err(errno),
+    }
+    for signal in OUTLIVED {
+        sys::ignore_signal(signal as i32);
+    }
+    let mut mask = SigSet::empty();
+    mask.add(Signal::SIGCHLD);
+    mask.thread_set_mask()?;
+    let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+    Ok((control, signals))
+}
+
+fn serve(life: Life, control: OwnedFd, signals: SignalFd) -> Result<ExitCode, WireError> {
+    let mut receiver = Receiver::default();
+    let Some((first, descriptors)) = receiver.recv::<Request>(&control)? else {
+        return Ok(ExitCode::from(ENGINE_GONE));
+    };
+    drop(descriptors);
+    let prepared = match first {
+        Request::Setup(setup) => prepare(life, &setup),
+        Request::Exec(_)
+        | Request::Signal(_)
+        | Request::Freeze
+        | Request::Thaw
+        | Request::Processes { .. }
+        | Request::Shutdown { .. } => Err(check("protocol", "the first message is no set-up")),
+    };
+    let ready = match prepared {
+        Ok(ready) => ready,
+        Err(found) => {
+            send(&control, &Event::Refused(found), &[])?;
+            return Ok(ExitCode::from(REFUSED));
+        }
+    };
+    Ok(
+        match Session::new(control, receiver, signals, ready)?.run() {
+            End::Orderly => ExitCode::SUCCESS,
+            End::EngineGone => ExitCode::from(ENGINE_GONE),
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(words: &[&str]) -> Option<(Life, i32)> {
+        arguments(words.iter().map(OsString::from))
+    }
+
+    #[test]
+    fn the_command_line_is_a_role_and_a_descriptor() {
+        assert_eq!(parsed(&["native", "13"]), Some((Life::Native, 13)));
+        assert_eq!(parsed(&["host", "3"]), Some((Life::Host, 3)));
+        for wrong in [
+            &[][..],
+            &["native"],
+            &["native", "2"],
+            &["native", "x"],
+            &["other", "3"],
+        ] {
+            assert_eq!(parsed(wrong), None);
+        }
+        assert_eq!(parsed(&["native", "3", "4"]), None);
+    }
+}

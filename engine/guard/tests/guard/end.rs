@@ -1,0 +1,169 @@
+//! Nobody survives: end of the engine, shutdown, a stalled engine, signals to the watcher.
+
+use crate::harness::{Guard, Place, carriers, eventually, marker, places};
+use kotak_guard::{
+    proto::{Event, ExecStage, ExitStatus, Request},
+    wire::encode,
+};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use std::{io::Write, path::Path};
+
+/// A daemon after the book: two forks, a session of its own, deaf to every polite signal.
+fn start_daemon(guard: &mut Guard, marker: &str) {
+    let script = format!(
+        r#"(trap "" HUP INT TERM QUIT USR1; setsid sh -c '
+               trap "" HUP INT TERM QUIT USR1
+               while :; do sleep 0.05; done' {marker} </dev/null >/dev/null 2>&1 &)"#
+    );
+    assert_eq!(guard.sh(&script).status, ExitStatus::Code(0));
+    eventually("the daemon runs", || carriers(marker) > 0);
+}
+
+#[test]
+fn daemons_are_gone_when_the_engine_is() {
+    for place in places() {
+        let marker = marker();
+        let mut guard = Guard::start(&place);
+        start_daemon(&mut guard, &marker);
+        start_daemon(&mut guard, &marker);
+        guard.exec_silent(&["sh", "-c", "sleep 1000", &marker]);
+        guard.hang_up();
+        assert_eq!(carriers(&marker), 0, "{place:?}");
+    }
+}
+
+#[test]
+fn daemons_are_gone_after_a_shutdown_that_says_bye() {
+    for place in places() {
+        let marker = marker();
+        let mut guard = Guard::start(&place);
+        start_daemon(&mut guard, &marker);
+        guard.send(&Request::Shutdown { grace_ms: 50 }, &[]);
+        guard.expect(|event| matches!(event, Event::Bye).then_some(()));
+        // Bye is said when nobody is left, not before.
+        assert_eq!(carriers(&marker), 0, "{place:?}");
+        assert!(guard.receive().is_none());
+        assert!(guard.wait().success());
+    }
+}
+
+#[test]
+fn a_shutdown_is_polite_first_and_takes_no_longer_than_needed() {
+    for place in places() {
+        let mut guard = Guard::start(&place);
+        let script = "trap '' HUP; trap 'exit 9' TERM; echo armed; while :; do sleep 0.01; done";
+        let (id, output) = guard.exec_reading(&["sh", "-c", script]);
+        let mut first = [0; 6];
+        std::io::Read::read_exact(&mut &output, &mut first).unwrap();
+        // The grace is longer than any test waits: the end comes because nobody is left.
+        guard.send(&Request::Shutdown { grace_ms: u32::MAX }, &[]);
+        assert_eq!(guard.exited(id), ExitStatus::Code(9));
+        guard.expect(|event| matches!(event, Event::Bye).then_some(()));
+    }
+}
+
+#[test]
+fn nothing_starts_while_a_shutdown_waits() {
+    for place in places() {
+        let mut guard = Guard::start(&place);
+        start_daemon(&mut guard, &marker());
+        guard.send(&Request::Shutdown { grace_ms: u32::MAX }, &[]);
+        let late = guard.exec_silent(&["true"]);
+        assert_eq!(guard.failed(late), (ExecStage::Fork, libc::ESHUTDOWN));
+        // The engine may still go before the grace is over.
+        guard.hang_up();
+    }
+}
+
+#[test]
+fn a_shutdown_of_a_frozen_session_ends_it() {
+    for place in places() {
+        let mut guard = Guard::start(&place);
+        let id = guard.exec_silent(&["sleep", "1000"]);
+        guard.started(id);
+        guard.send(&Request::Freeze, &[]);
+        guard.expect(|event| matches!(event, Event::Frozen { .. }).then_some(()));
+        guard.send(&Request::Shutdown { grace_ms: u32::MAX }, &[]);
+        assert_eq!(guard.exited(id), ExitStatus::Signal(libc::SIGHUP));
+        guard.expect(|event| matches!(event, Event::Bye).then_some(()));
+    }
+}
+
+#[test]
+fn a_fork_loop_is_gone_when_the_engine_is() {
+    for place in places() {
+        let marker = marker();
+        let mut guard = Guard::start(&place);
+        // A handful of chains, each link forking the next and leaving.
+        let script = r#"n() { sh -c "$0" "$0" "$1" & }; n "$@""#;
+        let chain = format!(r#"sh -c '{script}' '{script}' {marker}"#);
+        for _ in 0..3 {
+            guard.exec_silent(&["sh", "-c", &chain]);
+        }
+        eventually("the chains run", || carriers(&marker) > 0);
+        guard.hang_up();
+        assert_eq!(carriers(&marker), 0, "{place:?}");
+    }
+}
+
+#[test]
+fn the_watcher_outlives_the_signals_of_a_terminal_and_a_service_manager() {
+    let mut guard = Guard::start(&Place::Host);
+    for signal in [
+        Signal::SIGHUP,
+        Signal::SIGINT,
+        Signal::SIGTERM,
+        Signal::SIGQUIT,
+        Signal::SIGPIPE,
+        Signal::SIGUSR1,
+        Signal::SIGTSTP,
+    ] {
+        kill(Pid::from_raw(guard.pid()), signal).unwrap();
+    }
+    assert_eq!(guard.sh("exit 8").status, ExitStatus::Code(8));
+    // It leads a session of its own, so no terminal signals it.
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", guard.pid())).unwrap();
+    let fields: Vec<&str> = stat
+        .rsplit(')')
+        .next()
+        .unwrap()
+        .split_ascii_whitespace()
+        .collect();
+    assert_eq!(fields[3], guard.pid().to_string());
+}
+
+#[test]
+fn the_programs_of_a_killed_watcher_do_not_outlive_it() {
+    let mut guard = Guard::start(&Place::Host);
+    let id = guard.exec_silent(&["sleep", "1000"]);
+    let (sleeper, _) = guard.started(id);
+    kill(Pid::from_raw(guard.pid()), Signal::SIGKILL).unwrap();
+    drop(guard);
+    eventually("the program is gone", || {
+        match std::fs::read_to_string(format!("/proc/{sleeper}/stat")) {
+            Ok(stat) => stat.contains(") Z "),
+            Err(_) => true,
+        }
+    });
+}
+
+#[test]
+fn an_engine_that_does_not_read_keeps_nobody_unreaped() {
+    let mut guard = Guard::start(&Place::Host);
+    let id = guard.exec_silent(&["sleep", "1000"]);
+    let (sleeper, _) = guard.started(id);
+    let socket = guard.socket.as_ref().unwrap();
+    socket.set_nonblocking(true).unwrap();
+    // Ask until nothing more fits; no answer is read.
+    let request = encode(&Request::Processes { token: 1 }).unwrap();
+    let mut writer = socket;
+    while writer.write_all(&request).is_ok() {}
+    kill(Pid::from_raw(sleeper), Signal::SIGKILL).unwrap();
+    eventually("the dead is reaped", || {
+        !Path::new(&format!("/proc/{sleeper}")).exists()
+    });
+    guard.hang_up();
+}

@@ -1,0 +1,240 @@
+//! The command line.
+
+use crate::failure::Failure;
+use clap::error::ErrorKind;
+use clap::{Args as Arguments, Parser, Subcommand, ValueEnum};
+use kotak_engine::backend::BackendChoice;
+use kotak_engine::error::{Fix, Problem};
+use kotak_engine::spec::{Mode, NetworkMode};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  2     wrong usage, a malformed spec, or a path that cannot be used
+  3     the backend is not available (also of `probe`: native is not available)
+  4     the sandbox could not be launched, or the program not be started; nothing ran
+  125   the engine failed, or the sandbox broke while the program ran
+  126   the program cannot be executed
+  127   the program, or the shell, does not exist
+  128+n the program was ended by signal n
+  else  the program's own
+A program may end with any of these codes too; only what Kotak itself has to say is written to
+standard error as `kotak: <message> [CODE]`.
+
+Environment:
+  KOTAK_SANDBOX     on or off, when --sandbox is not given (CC_SERVER_SANDBOX: the same, older)
+  KOTAK_STATE_DIR   where the history and the logs are kept
+  KOTAK_CONFIG_DIR  where config.toml is
+  KOTAK_LOG         what is logged: error, warn, info, debug, trace";
+
+const RUN_HELP: &str = "\
+Without --bind, --ro-bind, --spec and --profile the current directory is the one writable bind
+(mode chat), and nothing else of yours is visible. All paths are absolute.
+
+Standard input, output and error are handed to the program as they are. When all three are a
+terminal, the program gets a terminal of its own instead, as in `kotak shell`, so that job
+control, Ctrl-C and sizes work. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the program.
+When it ends, everything that it started is ended too.";
+
+const SHELL_HELP: &str = "\
+The shell is the one in SHELL, else the user database's. Standard input and output must be a
+terminal; to feed commands to a shell through a pipe, use `kotak run -- sh`. The first line on
+standard error says what the session really is.";
+
+/// Run terminals and programs in a real sandbox, and see what it is.
+#[derive(Debug, Parser)]
+#[command(name = "kotak", version, after_help = EXIT_CODES, max_term_width = 100)]
+pub(crate) struct Args {
+    /// Whether sessions that name no backend are sandboxed [default: on]
+    #[arg(long, global = true, value_name = "on|off")]
+    pub(crate) sandbox: Option<String>,
+    /// Write results and errors as JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show what this machine can do, and what mends the rest
+    Probe,
+    /// Open a sandboxed shell in this terminal
+    #[command(after_help = SHELL_HELP)]
+    Shell(ShellOptions),
+    /// Run a program in a sandbox
+    #[command(after_help = RUN_HELP)]
+    Run(Box<RunOptions>),
+    /// List sessions, newest first
+    Sessions(SessionsOptions),
+}
+
+#[derive(Debug, Arguments)]
+pub(crate) struct ShellOptions {
+    /// The sandbox [default: auto while the switch is on, none while it is off]
+    #[arg(long, value_name = "microvm|native|none|auto")]
+    pub(crate) backend: Option<String>,
+    /// Working directory, writable inside [default: the current one]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// What the shell may reach [default: open]
+    #[arg(long)]
+    pub(crate) network: Option<Network>,
+    /// Whether files may be written: `chat` may, the others may not
+    #[arg(long, default_value = "chat")]
+    pub(crate) mode: ModeName,
+    /// A path that is never writable inside
+    #[arg(long, value_name = "PATH")]
+    pub(crate) protect: Vec<PathBuf>,
+}
+
+#[derive(Debug, Arguments)]
+pub(crate) struct RunOptions {
+    /// The sandbox [default: auto while the switch is on, none while it is off]
+    #[arg(long, value_name = "microvm|native|none|auto")]
+    pub(crate) backend: Option<String>,
+    /// A path that is visible inside, and writable in mode chat
+    #[arg(long, value_name = "PATH")]
+    pub(crate) bind: Vec<PathBuf>,
+    /// A path that is visible inside, read-only
+    #[arg(long, value_name = "PATH")]
+    pub(crate) ro_bind: Vec<PathBuf>,
+    /// Whether binds may be written: `chat` may, the others may not [default: chat]
+    #[arg(long)]
+    pub(crate) mode: Option<ModeName>,
+    /// A path that is never writable inside
+    #[arg(long, value_name = "PATH")]
+    pub(crate) protect: Vec<PathBuf>,
+    /// What the program may reach [default: allowlist, or open with --profile terminal]
+    #[arg(long)]
+    pub(crate) network: Option<Network>,
+    /// Working directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// A variable of the environment that is passed to the program
+    #[arg(long, value_name = "NAME")]
+    pub(crate) env: Vec<String>,
+    /// A fixed policy in place of binds
+    #[arg(long, conflicts_with_all = ["bind", "ro_bind"])]
+    pub(crate) profile: Option<ProfileName>,
+    /// A spec in JSON, from a file or, with `-`, from standard input, in place of the other options
+    #[arg(long, value_name = "FILE|-", conflicts_with_all =
+        ["bind", "ro_bind", "mode", "protect", "network", "env", "profile"])]
+    pub(crate) spec: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(last = true, required = true, num_args = 1.., value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Arguments)]
+pub(crate) struct SessionsOptions {
+    /// How many
+    #[arg(long, default_value_t = 20)]
+    pub(crate) limit: u32,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum ModeName {
+    Chat,
+    Review,
+    Plan,
+    Orchestrate,
+}
+
+impl From<ModeName> for Mode {
+    fn from(name: ModeName) -> Self {
+        match name {
+            ModeName::Chat => Self::Chat,
+            ModeName::Review => Self::Review,
+            ModeName::Plan => Self::Plan,
+            ModeName::Orchestrate => Self::Orchestrate,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Network {
+    Open,
+    Allowlist,
+    Ask,
+    Off,
+}
+
+impl From<Network> for NetworkMode {
+    fn from(name: Network) -> Self {
+        match name {
+            Network::Open => Self::Open,
+            Network::Allowlist => Self::Allowlist,
+            Network::Ask => Self::Ask,
+            Network::Off => Self::Off,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProfileName {
+    /// `$HOME` and the working directory writable, secrets hidden, network open
+    Terminal,
+    /// The standard dispatch of an agent; refused where filename rules cannot be enforced
+    Dispatch,
+}
+
+/// Reads a backend name that a person typed (REQ BK-2: unknown names are refused here).
+pub(crate) fn backend(name: Option<&str>) -> Result<Option<BackendChoice>, Failure> {
+    name.map(str::parse)
+        .transpose()
+        .map_err(|error: kotak_engine::backend::UnknownBackend| {
+            Failure::usage(Problem {
+                code: "UNKNOWN_BACKEND".to_owned(),
+                message: error.to_string(),
+                causes: Vec::new(),
+                fix: Some(Fix::words("Use --backend microvm, native, none or auto.")),
+            })
+        })
+}
+
+/// Writes what clap has to say: help and version as they are, errors as every other error.
+pub(crate) fn report(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // A closed standard output is no failure of the help.
+            let _printed = error.print();
+            return ExitCode::SUCCESS;
+        }
+        _ => {}
+    }
+    let text = error.render().to_string();
+    let mut message: Vec<&str> = Vec::new();
+    let mut usage = None;
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        if let Some(line) = line.strip_prefix("Usage: ") {
+            usage = Some(line.to_owned());
+        } else if usage.is_none() && !line.starts_with("For more information") {
+            message.push(line.trim_start_matches("error: "));
+        }
+    }
+    let message = match error.kind() {
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
+            "no subcommand was given".to_owned()
+        }
+        _ => message.join(" "),
+    };
+    let mut words = "See `kotak --help`.".to_owned();
+    if let Some(usage) = usage {
+        words = format!("Usage: {usage}. See --help.");
+    }
+    let failure = Failure::usage(Problem {
+        code: "USAGE".to_owned(),
+        message,
+        causes: Vec::new(),
+        fix: Some(Fix::words(words)),
+    });
+    failure.report(
+        std::env::args_os()
+            .take_while(|arg| arg != "--")
+            .any(|arg| arg == "--json"),
+    );
+    ExitCode::from(failure.exit)
+}

@@ -1,0 +1,65 @@
+//! What comes before every launch of the command.
+
+use crate::Context;
+use crate::failure::{self, Failure};
+use crate::text::printable;
+use kotak_engine::error::Problem;
+use kotak_engine::manager::{Engine, EngineOptions, EngineRole};
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Starts the engine; says the start-up line (REQ PR-6) and what could not be set up.
+pub(crate) async fn start(context: &Context) -> Result<Engine, Failure> {
+    let options = EngineOptions {
+        switch: context.switch.switch,
+        dirs: context.dirs.clone(),
+        role: EngineRole::Command,
+    };
+    let engine = Engine::start(options).await.map_err(|error| {
+        Failure::engine("ENGINE_START_FAILED", "cannot start the engine", &error)
+    })?;
+    say(&format!(
+        "kotak: {}",
+        printable(&engine.host().verdict.line)
+    ));
+    for notice in engine.snapshot().notices {
+        failure::report(&notice, false);
+    }
+    Ok(engine)
+}
+
+/// A session id that no other session has.
+pub(crate) fn new_session_id(kind: &str) -> Result<String, Failure> {
+    let unreadable =
+        |error| Failure::engine("ENGINE_START_FAILED", "cannot read random bytes", &error);
+    let mut bytes = [0_u8; 12];
+    let mut random = std::fs::File::open("/dev/urandom").map_err(unreadable)?;
+    std::io::Read::read_exact(&mut random, &mut bytes).map_err(unreadable)?;
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("{kind}-{hex}"))
+}
+
+/// The directory to work in: the one given, else the current one.
+pub(crate) fn directory(given: Option<PathBuf>) -> Result<PathBuf, Failure> {
+    given.map_or_else(
+        || {
+            std::env::current_dir().map_err(|error| {
+                Failure::usage(Problem {
+                    code: "WORKDIR_MISSING".to_owned(),
+                    message: "the current directory is gone or cannot be looked at".to_owned(),
+                    causes: vec![error.to_string()],
+                    fix: Some(kotak_engine::error::Fix::words(
+                        "Change to a directory that exists, or name one with --cwd.",
+                    )),
+                })
+            })
+        },
+        Ok,
+    )
+}
+
+/// Writes a line of Kotak's own to standard error.
+pub(crate) fn say(line: &str) {
+    // There is nowhere else to say it.
+    let _written = writeln!(std::io::stderr(), "{line}");
+}

@@ -1,0 +1,178 @@
+//! One session of the command: launched, run, ended, and written to the history.
+
+use crate::badge::badge_line;
+use crate::failure::Failure;
+use crate::launch::say;
+use kotak_engine::error::Problem;
+use kotak_engine::manager::{
+    Engine, Exec, ExecEnd, ExecRequest, SandboxManager, SandboxPort, SandboxRequest, SandboxState,
+};
+use kotak_engine::store::{SessionEnd, SessionStart};
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A launched sandbox.
+pub(crate) struct Session<'a> {
+    engine: &'a Engine,
+    id: String,
+}
+
+/// How it came to its end.
+pub(crate) enum Ended {
+    /// The program ended.
+    Program(ExecEnd),
+    /// Kotak was asked to end by a signal.
+    Signal(i32),
+}
+
+impl<'a> Session<'a> {
+    /// Launches a sandbox and says what it is. An error means that nothing ran in it.
+    pub(crate) async fn launch(
+        engine: &'a Engine,
+        request: SandboxRequest,
+        argv: &[OsString],
+    ) -> Result<Self, Failure> {
+        let started_at_ms = now_ms();
+        let network = request.spec.network();
+        let start = session_start(&request, argv, started_at_ms);
+        let session = Self {
+            engine,
+            id: start.id.clone(),
+        };
+        let handle = engine
+            .manager()
+            .launch(request)
+            .await
+            .map_err(Failure::launch_refused)?;
+        engine.store().session_started(start);
+        engine
+            .store()
+            .session_changed(&session.id, handle.backend, handle.state);
+        let badge = match handle.state {
+            SandboxState::Warm | SandboxState::Active => badge_line(&handle, network),
+            SandboxState::Created
+            | SandboxState::Suspended
+            | SandboxState::Destroyed
+            | SandboxState::Error => None,
+        };
+        if let Some(badge) = badge {
+            say(&badge);
+            return Ok(session);
+        }
+        let problem = handle.error.unwrap_or_else(|| Problem {
+            code: "LAUNCH_FAILED".to_owned(),
+            message: "the sandbox did not start".to_owned(),
+            causes: Vec::new(),
+            fix: None,
+        });
+        session
+            .close(&Err(Failure::launch_broke(problem.clone())))
+            .await;
+        Err(Failure::launch_broke(problem))
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(crate) fn manager(&self) -> &'a SandboxManager {
+        self.engine.manager()
+    }
+
+    /// Starts the program.
+    pub(crate) async fn exec(&self, request: ExecRequest) -> Result<Arc<Exec>, Failure> {
+        let exec = self
+            .manager()
+            .exec(&self.id, request)
+            .await
+            .map_err(Failure::not_started)?;
+        if let Some(handle) = self.manager().handle(&self.id) {
+            self.engine
+                .store()
+                .session_changed(&self.id, handle.backend, handle.state);
+        }
+        Ok(exec)
+    }
+
+    /// Ends whatever still runs, and gives the exit code of a program that ended by itself; an
+    /// error when the sandbox broke under it.
+    pub(crate) async fn finish(self, result: Result<Ended, Failure>) -> Result<u8, Failure> {
+        let result = result.and_then(|ended| match ended {
+            Ended::Program(ExecEnd {
+                killed: Some(reason),
+                ..
+            }) => Err(self.broken(&reason)),
+            Ended::Program(end) => Ok((end.exit_code, end.signal)),
+            Ended::Signal(number) => Ok((128 + number, Some(number))),
+        });
+        self.close(&result).await;
+        // An exit code has eight bits, and 128 + n fits into them for every signal.
+        result.map(|(code, _)| u8::try_from(code).unwrap_or(u8::MAX))
+    }
+
+    fn broken(&self, reason: &str) -> Failure {
+        let known = self
+            .manager()
+            .handle(&self.id)
+            .and_then(|handle| handle.error);
+        Failure::broke(known.unwrap_or_else(|| Problem {
+            code: "SESSION_KILLED".to_owned(),
+            message: format!("the session was ended while its program ran: {reason}"),
+            causes: Vec::new(),
+            fix: None,
+        }))
+    }
+
+    /// Ends the tree and writes the end to the history.
+    async fn close(&self, result: &Result<(i32, Option<i32>), Failure>) {
+        if let Err(problem) = self.manager().destroy(&self.id).await {
+            // It is gone already.
+            tracing::debug!(code = problem.code, "{}", problem.message);
+        }
+        let end = match result {
+            Ok((code, signal)) => SessionEnd {
+                state: SandboxState::Destroyed,
+                exit_code: Some(*code),
+                signal: *signal,
+                error: None,
+                ended_at_ms: now_ms(),
+            },
+            Err(failure) => SessionEnd {
+                state: SandboxState::Error,
+                exit_code: None,
+                signal: None,
+                error: Some((
+                    failure.problem.code.clone(),
+                    failure.problem.message.clone(),
+                )),
+                ended_at_ms: now_ms(),
+            },
+        };
+        self.engine.store().session_ended(&self.id, end);
+    }
+}
+
+fn session_start(request: &SandboxRequest, argv: &[OsString], started_at_ms: u64) -> SessionStart {
+    let spec = &request.spec;
+    let words: Vec<_> = argv.iter().map(|word| word.to_string_lossy()).collect();
+    let program = words.first().map_or("", |program| program.as_ref());
+    SessionStart {
+        id: spec.session_id().to_string(),
+        workspace: spec.workspace_id().to_string(),
+        title: program.rsplit('/').next().unwrap_or(program).to_owned(),
+        cwd: spec.workdir().map(ToString::to_string).unwrap_or_default(),
+        program: words.join(" "),
+        requested_backend: request.choice,
+        network: Some(spec.network()),
+        started_at_ms,
+    }
+}
+
+fn now_ms() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| {
+            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        })
+}

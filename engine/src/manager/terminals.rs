@@ -1,0 +1,428 @@
+//! Terminal sessions from a window's request to their end.
+
+use super::command_line::shown;
+use super::engine::{EngineRole, Shared};
+use super::program::{self, FoundProgram};
+use super::sandbox_manager::NoSession;
+use super::session::{Session, created_handle, fail, now_ms};
+use super::{ExecRequest, ExecStdio, SandboxPort, SandboxRequest, SandboxState};
+use crate::api::{FolderInfo, LaunchPreview, LaunchRequest, Program, RunningProcess, SessionInfo, SessionPhase, UiEvent};
+use crate::backend::{BackendChoice, ClientDefault, Enforcement, SandboxBackend};
+use crate::error::{Coded, Fix, Problem};
+use crate::spec::{EnvPolicy, NetworkMode, TerminalRequest, ValidSpec};
+use crate::store::{SessionEnd, SessionStart};
+use crate::workspace::{folder_info, workspace_of};
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+
+/// Characters of a command line in the close confirmation.
+const COMMAND_LIMIT: usize = 300;
+
+/// Why a terminal request is refused before anything runs.
+#[derive(Debug, thiserror::Error)]
+enum RequestError {
+    /// The working directory is relative.
+    #[error("the working directory \"{0}\" is not an absolute path")]
+    RelativeWorkdir(String),
+    /// The working directory is not there.
+    #[error("the working directory \"{0}\" does not exist or is not a folder")]
+    WorkdirMissing(String),
+    /// A network was chosen for a session without a sandbox.
+    #[error("the network cannot be chosen without a sandbox")]
+    NetworkWithoutSandbox,
+    /// The engine is shutting down.
+    #[error("Kotak is shutting down")]
+    Closing,
+    /// It runs still.
+    #[error("the session still runs")]
+    StillRuns,
+    /// It has no terminal any more.
+    #[error("the session has ended")]
+    Ended,
+    /// It has no terminal yet.
+    #[error("the session is still starting")]
+    Starting,
+    /// The terminal refused.
+    #[error("the terminal cannot be {0}")]
+    Terminal(&'static str, #[source] std::io::Error),
+}
+
+impl Coded for RequestError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::RelativeWorkdir(_) => "WORKDIR_RELATIVE",
+            Self::WorkdirMissing(_) => "WORKDIR_MISSING",
+            Self::NetworkWithoutSandbox => "FIELD_NOT_ENFORCED",
+            Self::Closing => "SHUTTING_DOWN",
+            Self::StillRuns => "SESSION_RUNNING",
+            Self::Ended => "SESSION_ENDED",
+            Self::Starting => "SESSION_STARTING",
+            Self::Terminal(..) => "TERMINAL_FAILED",
+        }
+    }
+
+    fn fix(&self) -> Option<Fix> {
+        Some(Fix::words(match self {
+            Self::RelativeWorkdir(_) => "Give the whole path, from the root.",
+            Self::WorkdirMissing(_) => "Choose a folder that exists.",
+            Self::NetworkWithoutSandbox => "Choose the native backend, or leave the network out.",
+            Self::Closing => "Start Kotak again.",
+            Self::StillRuns => "Close the session first.",
+            Self::Ended | Self::Terminal(..) => "Start a new session.",
+            Self::Starting => "Wait until the session is ready.",
+        }))
+    }
+}
+
+/// A request that was looked at, and can be launched.
+struct Checked {
+    program: FoundProgram,
+    sandbox: SandboxRequest,
+    workspace: String,
+}
+
+impl Shared {
+    /// What a launch would do.
+    pub(super) async fn preview(&self, request: &LaunchRequest) -> LaunchPreview {
+        let cwd = request.cwd.clone();
+        let folder = tokio::task::spawn_blocking(move || folder_info(&cwd)).await;
+        let missing = FolderInfo { path: request.cwd.clone(), exists: false, repo_root: None, branch: None };
+        let mut preview = LaunchPreview {
+            backend: None,
+            sentences: Vec::new(),
+            gaps: Vec::new(),
+            problem: None,
+            folder: folder.unwrap_or(missing),
+        };
+        let prepared = async {
+            let checked = self.check("preview", request).await?;
+            self.manager.prepare(&checked.sandbox).await
+        };
+        match prepared.await {
+            Ok((selection, prepared)) => {
+                preview.backend = Some(selection.backend);
+                preview.sentences = prepared.sentences();
+                preview.gaps = prepared.enforcement().into_iter().flat_map(Enforcement::gaps).cloned().collect();
+            }
+            Err(problem) => preview.problem = Some(problem),
+        }
+        preview
+    }
+
+    async fn check(&self, id: &str, request: &LaunchRequest) -> Result<Checked, Problem> {
+        let wanted = request.clone();
+        // Looks at the file system, so not on a thread of the runtime.
+        let looked = tokio::task::spawn_blocking(move || {
+            let cwd = PathBuf::from(&wanted.cwd);
+            if !cwd.is_absolute() {
+                return Err(RequestError::RelativeWorkdir(wanted.cwd).problem());
+            }
+            if !cwd.is_dir() {
+                return Err(RequestError::WorkdirMissing(wanted.cwd).problem());
+            }
+            let program = program::find(&wanted.program).map_err(|error| error.problem())?;
+            Ok((program, workspace_of(&wanted.cwd)))
+        });
+        let (program, workspace) = looked
+            .await
+            .map_err(|error| RequestError::Terminal("prepared", std::io::Error::other(error)).problem())??;
+        if request.backend == BackendChoice::None && request.network.is_some() {
+            return Err(RequestError::NetworkWithoutSandbox.problem());
+        }
+        let spec = ValidSpec::terminal(&TerminalRequest {
+            session_id: id.to_owned(),
+            workspace_id: workspace.clone(),
+            cwd: PathBuf::from(&request.cwd),
+            mode: request.mode,
+            protected_paths: request.protected_paths.iter().map(PathBuf::from).collect(),
+            network: request.network,
+            env_policy: EnvPolicy::default(),
+        })
+        .map_err(|error| error.problem())?;
+        let client = match self.role {
+            EngineRole::Panel => ClientDefault::Terminal,
+            EngineRole::Command => ClientDefault::Command,
+        };
+        let sandbox = SandboxRequest { spec, choice: Some(request.backend), client };
+        Ok(Checked { program, sandbox, workspace })
+    }
+
+    /// Launches a terminal session.
+    pub(super) async fn launch(self: &Arc<Self>, request: LaunchRequest) -> Result<SessionInfo, Problem> {
+        if self.is_closing() {
+            return Err(RequestError::Closing.problem());
+        }
+        let id = self.new_id();
+        let checked = self.check(&id, &request).await?;
+        let (selection, prepared) = self.manager.prepare(&checked.sandbox).await?;
+        let info = SessionInfo {
+            id: id.clone(),
+            title: checked.program.title.clone(),
+            workspace: checked.workspace,
+            cwd: request.cwd.clone(),
+            handle: created_handle(&id),
+            network: match selection.backend {
+                SandboxBackend::None => NetworkMode::Open,
+                SandboxBackend::Native | SandboxBackend::Microvm => checked.sandbox.spec.network(),
+            },
+            phase: SessionPhase::Starting,
+            exit_code: None,
+            request,
+            summary: prepared.sentences(),
+            started_at_ms: now_ms(),
+            ended_at_ms: None,
+            unread_refusals: 0,
+        };
+        self.store.session_started(SessionStart {
+            id: id.clone(),
+            workspace: info.workspace.clone(),
+            title: info.title.clone(),
+            cwd: info.cwd.clone(),
+            program: checked.program.line.clone(),
+            requested_backend: Some(info.request.backend),
+            network: Some(info.network),
+            started_at_ms: info.started_at_ms,
+        });
+        self.store.remember_choice(&info.request);
+        let session = Session::new(info);
+        self.add(Arc::clone(&session));
+        self.publish(&session);
+        if let Some(notice) = &selection.notice {
+            tracing::warn!(session = id, "{notice}");
+        }
+        let shared = Arc::clone(self);
+        let started = Arc::clone(&session);
+        let notice = selection.notice;
+        // In a task of its own: once it has begun, a launch is finished whoever waits for it.
+        let launch = tokio::spawn(async move {
+            match shared.start(&started, prepared, checked.program, notice).await {
+                Ok(()) => {}
+                Err(problem) => {
+                    let info = started.update(|info| fail(info, problem));
+                    shared.log_end(&info, None);
+                    shared.publish(&started);
+                    started.set_done();
+                }
+            }
+        });
+        if let Err(error) = launch.await {
+            let problem = RequestError::Terminal("launched", std::io::Error::other(error)).problem();
+            session.update(|info| fail(info, problem));
+            session.set_done();
+            self.publish(&session);
+        }
+        Ok(session.info())
+    }
+
+    async fn start(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        prepared: super::adapter::Prepared,
+        program: FoundProgram,
+        notice: Option<String>,
+    ) -> Result<(), Problem> {
+        let id = session.id();
+        let mut handle = self.manager.launch_prepared(&id, prepared).await?;
+        if let Some(notice) = notice {
+            handle.details.insert("notice".to_owned(), notice.into());
+        }
+        if let Some(problem) = handle.error.clone() {
+            session.update(|info| info.handle = handle);
+            return Err(problem);
+        }
+        let (cols, rows) = {
+            let request = &session.info().request;
+            (request.cols.max(1), request.rows.max(1))
+        };
+        let exec = self.manager.exec(&id, ExecRequest {
+            argv: program.argv,
+            cwd: None,
+            env: vec![("TERM".into(), "xterm-256color".into()), ("COLORTERM".into(), "truecolor".into())],
+            stdio: ExecStdio::Pty { cols, rows },
+        });
+        let exec = match exec.await {
+            Ok(exec) => exec,
+            Err(problem) => {
+                session.update(|info| info.handle = handle);
+                if let Err(left) = self.manager.destroy(&id).await {
+                    tracing::error!(session = id, code = left.code, "a failed session could not be cleaned up");
+                }
+                return Err(problem);
+            }
+        };
+        handle.state = SandboxState::Active;
+        let backend = handle.backend;
+        session.runs(Arc::clone(&exec));
+        session.update(|info| {
+            info.handle = handle;
+            info.phase = SessionPhase::Running;
+        });
+        self.store.session_changed(&id, backend, SandboxState::Active);
+        self.publish(session);
+        tokio::spawn(Self::watch(Arc::downgrade(self), Arc::clone(session), exec));
+        if session.close_wanted() {
+            self.manager.destroy(&id).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the program's end, then ends everything that it left behind.
+    async fn watch(weak: Weak<Self>, session: Arc<Session>, exec: Arc<super::Exec>) {
+        let end = exec.wait().await;
+        let Some(shared) = weak.upgrade() else { return };
+        let id = session.id();
+        // What broke it, before the tear-down replaces it.
+        let broken = shared.manager.handle(&id).and_then(|handle| handle.error);
+        let torn_down = shared.manager.destroy(&id).await;
+        if let Some(terminal) = exec.terminal() {
+            terminal.finish().await;
+        }
+        let lost = end.killed.is_some() && !session.close_wanted();
+        let problem = match torn_down {
+            // Closing a session ends it too, at the same time.
+            Ok(()) => broken.filter(|_| lost),
+            Err(problem) if problem.code == "NO_SUCH_SESSION" => broken.filter(|_| lost),
+            Err(problem) => Some(problem),
+        };
+        let info = session.update(|info| match problem {
+            Some(problem) => fail(info, problem),
+            None => {
+                info.phase = SessionPhase::Ended;
+                info.handle.state = SandboxState::Destroyed;
+                info.exit_code = end.killed.is_none().then_some(end.exit_code);
+                info.ended_at_ms = Some(now_ms());
+            }
+        });
+        shared.log_end(&info, end.signal);
+        shared.publish(&session);
+        session.set_done();
+    }
+
+    fn log_end(&self, info: &SessionInfo, signal: Option<i32>) {
+        self.store.session_ended(&info.id, SessionEnd {
+            state: info.handle.state,
+            exit_code: info.exit_code,
+            signal,
+            error: info.handle.error.as_ref().map(|error| (error.code.clone(), error.message.clone())),
+            ended_at_ms: info.ended_at_ms.unwrap_or_else(now_ms),
+        });
+    }
+
+    /// Ends the session if it runs; waits until nothing of it is left.
+    pub(super) async fn close(&self, id: &str) -> Result<(), Problem> {
+        let session = self.session(id)?;
+        session.want_close();
+        if session.exec().is_some() && !session.is_over() {
+            match self.manager.destroy(id).await {
+                Ok(()) => {}
+                // It ended by itself at the same time.
+                Err(problem) if problem.code == "NO_SUCH_SESSION" => {}
+                Err(problem) => return Err(problem),
+            }
+        }
+        session.done().await;
+        Ok(())
+    }
+
+    pub(super) async fn restart(self: &Arc<Self>, id: &str) -> Result<SessionInfo, Problem> {
+        let request = self.session(id)?.info().request;
+        self.close(id).await?;
+        let fresh = self.launch(request).await?;
+        self.dismiss(id)?;
+        Ok(fresh)
+    }
+
+    pub(super) fn dismiss(&self, id: &str) -> Result<(), Problem> {
+        let session = self.session(id)?;
+        if !session.is_done() {
+            return Err(RequestError::StillRuns.problem());
+        }
+        self.remove(id);
+        self.events.send(UiEvent::SessionGone { id: id.to_owned() });
+        Ok(())
+    }
+
+    pub(super) async fn suspend(&self, id: &str) -> Result<SessionInfo, Problem> {
+        let session = self.session(id)?;
+        let handle = self.manager.suspend(id).await?;
+        self.frozen_or_not(&session, handle.state, SessionPhase::Suspended)
+    }
+
+    pub(super) async fn resume(&self, id: &str) -> Result<SessionInfo, Problem> {
+        let session = self.session(id)?;
+        let handle = self.manager.resume(id).await?;
+        self.frozen_or_not(&session, handle.state, SessionPhase::Running)
+    }
+
+    fn frozen_or_not(&self, session: &Session, state: SandboxState, phase: SessionPhase) -> Result<SessionInfo, Problem> {
+        let info = session.update(|info| {
+            // It may have ended meanwhile, and an end is final.
+            if !matches!(info.phase, SessionPhase::Ended | SessionPhase::Error) {
+                info.phase = phase;
+                info.handle.state = state;
+            }
+        });
+        self.store.session_changed(&info.id, info.handle.backend, info.handle.state);
+        self.publish(session);
+        Ok(info)
+    }
+
+    pub(super) async fn write_input(&self, id: &str, bytes: &[u8]) -> Result<(), Problem> {
+        let session = self.session(id)?;
+        let terminal = Self::terminal(&session)?;
+        terminal.write(bytes).await.map_err(|error| match error.kind() {
+            std::io::ErrorKind::BrokenPipe => RequestError::Ended.problem(),
+            _ => RequestError::Terminal("written to", error).problem(),
+        })
+    }
+
+    pub(super) fn resize(&self, id: &str, cols: u16, rows: u16) -> Result<(), Problem> {
+        let session = self.session(id)?;
+        let (cols, rows) = (cols.max(1), rows.max(1));
+        // So that a restart begins with the size that the window has now.
+        session.update(|info| {
+            info.request.cols = cols;
+            info.request.rows = rows;
+        });
+        if session.is_over() {
+            return Ok(());
+        }
+        let terminal = Self::terminal(&session)?;
+        terminal.resize(cols, rows).map_err(|error| RequestError::Terminal("resized", error).problem())
+    }
+
+    pub(super) fn terminal(session: &Session) -> Result<&Arc<crate::process::Terminal>, Problem> {
+        session.terminal().ok_or_else(|| {
+            if session.is_over() { RequestError::Ended.problem() } else { RequestError::Starting.problem() }
+        })
+    }
+
+    /// What runs in the session besides its shell.
+    pub(super) async fn processes(&self, id: &str) -> Result<Vec<RunningProcess>, Problem> {
+        let session = self.session(id)?;
+        if session.is_over() {
+            return Ok(Vec::new());
+        }
+        let shell = match session.info().request.program {
+            Program::Shell => session.exec().map(|exec| exec.pid()),
+            Program::Preset { .. } | Program::Command { .. } => None,
+        };
+        let list = self.manager.processes(id).await?;
+        Ok(list
+            .into_iter()
+            .filter(|process| Some(process.pid) != shell && process.state != 'Z')
+            .map(|process| RunningProcess {
+                pid: process.pid,
+                foreground: process.tpgid > 0 && process.pgid == process.tpgid,
+                command: shown(
+                    &if process.argv.is_empty() { process.comm } else { process.argv.join(" ") },
+                    COMMAND_LIMIT,
+                ),
+            })
+            .collect())
+    }
+
+    pub(super) fn session(&self, id: &str) -> Result<Arc<Session>, Problem> {
+        self.find(id).ok_or_else(|| NoSession(id.to_owned()).problem())
+    }
+}

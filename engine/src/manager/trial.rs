@@ -1,0 +1,86 @@
+//! The probe's trial sandbox: the production path, from spec to verified guard (REQ PR-7).
+
+use super::adapter::NativeSandboxAdapter;
+use super::host::HostView;
+use crate::backend::native_plan;
+use crate::error::Coded;
+use crate::policy::{HostContext, KotakPaths, OsHostFs, resolve};
+use crate::probe::{TrialOutcome, TrialRequest, TrialRunner};
+use crate::process::{LaunchError, native};
+use crate::spec::{AbsPath, EnvPolicy, Mode, TerminalRequest, ValidSpec};
+use tokio::runtime::Handle;
+
+/// Launches the terminal profile around an empty home directory, and ends it.
+#[derive(Debug)]
+pub(super) struct ProductionTrial {
+    host: HostView,
+    runtime: Handle,
+}
+
+impl ProductionTrial {
+    /// Must be called inside a runtime; [`TrialRunner::run`] must not.
+    pub(super) fn new(host: HostView) -> Self {
+        Self { host, runtime: Handle::current() }
+    }
+
+    fn try_run(&self, request: &TrialRequest) -> Result<TrialOutcome, String> {
+        let home = tempfile::Builder::new()
+            .prefix("kotak-trial-")
+            .tempdir()
+            .map_err(|error| format!("no directory for the trial can be made: {error}"))?;
+        let home_path = AbsPath::from_path(home.path()).map_err(|error| error.to_string())?;
+        let spec = ValidSpec::terminal(&TerminalRequest {
+            session_id: format!("trial-{}", std::process::id()),
+            workspace_id: "trial".to_owned(),
+            cwd: home.path().to_path_buf(),
+            mode: Mode::Chat,
+            protected_paths: Vec::new(),
+            network: None,
+            env_policy: EnvPolicy::default(),
+        })
+        .map_err(|error| error.problem().message)?;
+        let mut facts = request.facts.clone();
+        facts.bwrap_path = Some(request.runner.to_string_lossy().into_owned());
+        let context = self.host.context(facts.clone()).map_err(|error| error.problem().message)?;
+        // The trial must not depend on what is in the user's home.
+        let context = HostContext { home: home_path, kotak: KotakPaths::default(), ..context };
+        let policy = resolve(&spec, &context, &OsHostFs).map_err(|error| error.problem().message)?;
+        let facts = NativeSandboxAdapter::plan_facts(&facts).map_err(|error| error.problem().message)?;
+        let plan = native_plan(&policy, &facts).map_err(|error| error.problem().message)?;
+        Ok(self.runtime.block_on(async {
+            match native::launch(&plan).await {
+                Ok(tree) => {
+                    let report = tree.report().clone();
+                    match tree.end().await {
+                        Ok(()) => TrialOutcome::Ready(Box::new(report)),
+                        Err(error) => TrialOutcome::SpawnFailed(error.to_string()),
+                    }
+                }
+                Err(error) => outcome(error),
+            }
+        }))
+    }
+}
+
+impl TrialRunner for ProductionTrial {
+    fn run(&self, request: &TrialRequest) -> TrialOutcome {
+        self.try_run(request).unwrap_or_else(TrialOutcome::SpawnFailed)
+    }
+}
+
+fn outcome(error: LaunchError) -> TrialOutcome {
+    match error {
+        LaunchError::GuardRefused(check) => TrialOutcome::GuardRefused(check),
+        LaunchError::BwrapFailed { stderr, status, .. } => TrialOutcome::RunnerFailed { stderr, status },
+        LaunchError::Timeout { .. } => TrialOutcome::Timeout,
+        other => {
+            let problem = other.problem();
+            let mut words = problem.message;
+            for cause in problem.causes {
+                words.push_str(": ");
+                words.push_str(&cause);
+            }
+            TrialOutcome::SpawnFailed(words)
+        }
+    }
+}

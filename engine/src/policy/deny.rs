@@ -1,0 +1,326 @@
+//! What is denied whatever the spec gives: secrets, the mandatory write-denies, protected paths;
+//! found first, applied to a layout last.
+
+use super::gap::GapKind;
+use super::git::{SEARCH_ENTRIES, Search};
+use super::layout::{Layout, Located, Place};
+use super::protect::{AGENT_DIRS, mandatory};
+use super::secrets::secrets;
+use super::walk::{End, Walk, expand, walk};
+use super::{Access, BindRole, HostContext, HostFs, NodeKind, PathRole, PolicyError};
+use crate::spec::{AbsPath, ValidSpec};
+
+/// How many files of one secret directory are looked at for other hard links.
+const HARD_LINK_ENTRIES: usize = 200;
+
+/// One denied path with where it leads.
+struct Entry {
+    /// As listed.
+    path: AbsPath,
+    walk: Walk,
+}
+
+/// Everything that is denied.
+pub(super) struct Denials {
+    /// Secrets, with whether each is Kotak's own.
+    secrets: Vec<(Entry, bool)>,
+    /// The spec's protected paths.
+    explicit: Vec<Entry>,
+    /// The mandatory set, without what a search finds.
+    mandatory: Vec<Entry>,
+    /// Kotak's executables and directories: refused as binds.
+    own: Vec<AbsPath>,
+}
+
+fn entries(host: &dyn HostFs, paths: impl IntoIterator<Item = AbsPath>) -> Vec<Entry> {
+    let mut found = Vec::new();
+    for pattern in paths {
+        let mut paths = expand(host, &pattern);
+        if paths.is_empty() {
+            // A glob that names nothing now ends, as written, at what is missing.
+            paths.push(pattern);
+        }
+        found.extend(paths.into_iter().map(|path| {
+            let walk = walk(host, &path);
+            Entry { path, walk }
+        }));
+    }
+    found
+}
+
+impl Denials {
+    /// Looks up every denied path.
+    pub(super) fn find(spec: &ValidSpec, context: &HostContext, host: &dyn HostFs) -> Self {
+        let mut denied = Vec::new();
+        for secret in secrets(context) {
+            let own = secret.own;
+            denied.extend(
+                entries(host, [secret.path])
+                    .into_iter()
+                    .map(|entry| (entry, own)),
+            );
+        }
+        let mut own = Vec::new();
+        for binary in &context.kotak.binaries {
+            own.push(binary.clone());
+            if let End::Found { path, .. } = walk(host, binary).end {
+                own.push(path);
+            }
+        }
+        Self {
+            secrets: denied,
+            explicit: entries(host, spec.protected().iter().cloned()),
+            mandatory: entries(host, mandatory(context)),
+            own,
+        }
+    }
+
+    /// Refuses a path at or inside a secret, or at or inside Kotak's own files.
+    pub(super) fn refuse(&self, path: &AbsPath, role: PathRole) -> Result<(), PolicyError> {
+        for (entry, own) in &self.secrets {
+            let resolved = match &entry.walk.end {
+                End::Found { path, .. } => Some(path),
+                End::Missing { .. } | End::Unknown { .. } => None,
+            };
+            let inside = std::iter::once(&entry.path)
+                .chain(resolved)
+                .find(|at| path.is_within(at));
+            match inside {
+                Some(at) if *own => {
+                    return Err(PolicyError::InsideKotak {
+                        role,
+                        path: path.clone(),
+                        own: at.clone(),
+                    });
+                }
+                Some(at) => {
+                    return Err(PolicyError::InsideSecret {
+                        role,
+                        path: path.clone(),
+                        secret: at.clone(),
+                    });
+                }
+                None => {}
+            }
+        }
+        match self.own.iter().find(|own| path.is_within(own)) {
+            Some(own) => Err(PolicyError::InsideKotak {
+                role,
+                path: path.clone(),
+                own: own.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// The spec's protected path that a path lies in, if any.
+    pub(super) fn explicitly_protecting(&self, path: &AbsPath) -> Option<&AbsPath> {
+        self.explicit
+            .iter()
+            .find_map(|entry| match &entry.walk.end {
+                End::Found {
+                    path: protected, ..
+                } if path.is_within(protected) => Some(protected),
+                End::Found { .. } | End::Missing { .. } | End::Unknown { .. } => None,
+            })
+    }
+
+    /// Applies everything to a layout that stands.
+    pub(super) fn apply(&self, layout: &mut Layout<'_>) {
+        self.mask_secrets(layout);
+        self.protect_explicit(layout);
+        let closed = layout.closed();
+        let home = layout.home.clone();
+        let mut search = Search::new(layout.host, &home, &closed, SEARCH_ENTRIES);
+        for name in [".gitconfig", ".config/git/config"] {
+            search.config_file(&home.join(name));
+        }
+        let found = search.run(&layout.writable_roots());
+        for dir in &found.unsearched {
+            let shown = layout.shown(dir);
+            layout.gaps.add(GapKind::UnsearchedDirectories, shown);
+        }
+        for socket in &found.sockets {
+            if let Ok(info) = layout.host.symlink_metadata(socket) {
+                if info.kind == NodeKind::Socket && layout.is_visible(socket) {
+                    layout.mask(&Located {
+                        path: socket.clone(),
+                        info,
+                    });
+                }
+            }
+        }
+        let searched = entries(layout.host, found.protected);
+        for entry in self.mandatory.iter().chain(&searched) {
+            protect_mandatory(layout, entry);
+        }
+        // Symlinks are judged when everything stands: one inside a protected directory is closed.
+        for entry in self.explicit.iter().chain(&self.mandatory).chain(&searched) {
+            if matches!(entry.walk.end, End::Found { .. } | End::Missing { .. }) {
+                layout.name_open_links(&entry.walk.links);
+            }
+        }
+    }
+
+    fn mask_secrets(&self, layout: &mut Layout<'_>) {
+        for (entry, _) in &self.secrets {
+            match &entry.walk.end {
+                End::Found { path, info } => {
+                    if !layout.is_visible(path) {
+                        continue;
+                    }
+                    layout.mask(&Located {
+                        path: path.clone(),
+                        info: *info,
+                    });
+                    let shown = layout.shown(path);
+                    match info.kind {
+                        NodeKind::Dir => name_hard_links(layout, path),
+                        NodeKind::File
+                        | NodeKind::Symlink
+                        | NodeKind::Socket
+                        | NodeKind::Special => {
+                            layout.gaps.add(GapKind::SecretFileReplaced, shown.clone());
+                            if info.nlink > 1 {
+                                layout.gaps.add(GapKind::HardLinkedSecret, shown);
+                            }
+                        }
+                    }
+                }
+                End::Missing { parent, name, .. } => {
+                    // A Mac's folder, where there is none.
+                    let foreign = *parent == layout.home && name == b"Library";
+                    if layout.is_visible(parent) && !foreign {
+                        let shown = layout.shown(&entry.path);
+                        layout.gaps.add(GapKind::MissingSecretPath, shown);
+                    }
+                }
+                End::Unknown { at, .. } => {
+                    if layout.is_visible(at) {
+                        let shown = layout.shown(&entry.path);
+                        layout.gaps.add(GapKind::UnreadablePath, shown);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The spec's protected paths win over everything, also over a root that lies in them.
+    fn protect_explicit(&self, layout: &mut Layout<'_>) {
+        for entry in &self.explicit {
+            let End::Found { path, info } = &entry.walk.end else {
+                name_missing(layout, entry);
+                continue;
+            };
+            for (at, place) in &mut layout.places {
+                if let Place::Bind(bind) = place {
+                    if at.is_within(path) {
+                        bind.access = Access::Read;
+                    }
+                }
+            }
+            protect(
+                layout,
+                &Located {
+                    path: path.clone(),
+                    info: *info,
+                },
+            );
+        }
+    }
+
+    /// How many places are held read-only inside what is writable, for the summary.
+    pub(super) fn protected_count(&self, layout: &Layout<'_>) -> usize {
+        let held =
+            |place: &&Place| matches!(place, Place::Bind(bind) if bind.role == BindRole::Protected);
+        layout.places.values().filter(held).count()
+    }
+}
+
+/// Protects one path of the mandatory set. It does not win over a folder that the session was
+/// given to write by name; that is a named gap.
+fn protect_mandatory(layout: &mut Layout<'_>, entry: &Entry) {
+    let End::Found { path, info } = &entry.walk.end else {
+        name_missing(layout, entry);
+        return;
+    };
+    let agent = path
+        .file_name()
+        .is_some_and(|name| AGENT_DIRS.iter().any(|known| known.as_bytes() == name));
+    if let Some((_, Place::Bind(bind))) = layout.governing(path) {
+        if agent && bind.role == BindRole::RunnerState && bind.access == Access::Write {
+            return;
+        }
+    }
+    let covers_root = layout.places.iter().any(|(at, place)| {
+        matches!(place, Place::Bind(bind) if bind.access == Access::Write && at.is_within(path))
+    });
+    if covers_root {
+        let shown = layout.shown(path);
+        layout.gaps.add(GapKind::ProtectedPathIsRoot, shown);
+    }
+    if layout.places.contains_key(path) {
+        return;
+    }
+    protect(
+        layout,
+        &Located {
+            path: path.clone(),
+            info: *info,
+        },
+    );
+}
+
+fn protect(layout: &mut Layout<'_>, at: &Located) {
+    if !layout.is_writable(&at.path) {
+        return;
+    }
+    let shown = layout.shown(&at.path);
+    match at.info.kind {
+        NodeKind::Dir => {}
+        NodeKind::File => {
+            if at.info.nlink > 1 {
+                layout
+                    .gaps
+                    .add(GapKind::HardLinkedProtectedPath, shown.clone());
+            }
+            layout.gaps.add(GapKind::ProtectedFileReplaced, shown);
+        }
+        // Nothing that could be bound: it can be unlinked and made anew.
+        NodeKind::Symlink | NodeKind::Socket | NodeKind::Special => {
+            layout.gaps.add(GapKind::UnreadablePath, shown);
+            return;
+        }
+    }
+    layout.bind(at, Access::Read, BindRole::Protected);
+}
+
+fn name_missing(layout: &mut Layout<'_>, entry: &Entry) {
+    let (kind, open) = match &entry.walk.end {
+        End::Missing { parent, .. } => (GapKind::MissingProtectedPath, layout.is_writable(parent)),
+        End::Unknown { at, .. } => (GapKind::UnreadablePath, layout.is_writable(at)),
+        End::Found { .. } => return,
+    };
+    if open {
+        let shown = layout.shown(&entry.path);
+        layout.gaps.add(kind, shown);
+    }
+}
+
+fn name_hard_links(layout: &mut Layout<'_>, dir: &AbsPath) {
+    let Ok(listing) = layout.host.read_dir(dir, HARD_LINK_ENTRIES) else {
+        return;
+    };
+    for (name, kind) in listing.entries {
+        let at = dir.join(&name);
+        let linked = kind == NodeKind::File
+            && layout
+                .host
+                .symlink_metadata(&at)
+                .is_ok_and(|info| info.nlink > 1);
+        if linked {
+            let shown = layout.shown(&at);
+            layout.gaps.add(GapKind::HardLinkedSecret, shown);
+        }
+    }
+}

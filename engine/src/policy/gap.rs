@@ -1,0 +1,234 @@
+//! Named gaps: what a policy wants and this host, or this stage, cannot give. One gap per kind,
+//! with a count and examples, so that a badge can show them all.
+
+use crate::backend::{Aspect, Gap};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many examples a gap's text names.
+const EXAMPLES: usize = 3;
+
+/// The kinds of gaps known before launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum GapKind {
+    /// A read-denied path does not exist, so nothing hides it once the host makes it.
+    MissingSecretPath,
+    /// A read-denied file has other names.
+    HardLinkedSecret,
+    /// A host program that replaces a masked file drops its mask.
+    SecretFileReplaced,
+    /// A write-denied path does not exist, so it can be created inside.
+    MissingProtectedPath,
+    /// A write-denied path is reached through a symlink that can be replaced.
+    ProtectedPathIsSymlink,
+    /// A write-denied path is the session's own folder.
+    ProtectedPathIsRoot,
+    /// A write-denied file has other names.
+    HardLinkedProtectedPath,
+    /// A host program that replaces a protected file drops its protection.
+    ProtectedFileReplaced,
+    /// The search for repositories stopped at its budget.
+    UnsearchedDirectories,
+    /// A path could not be looked at.
+    UnreadablePath,
+    /// Unix sockets in visible folders can be connected to.
+    SocketsInVisibleFolders,
+    /// Abstract Unix sockets of the host can be connected to.
+    AbstractSockets,
+}
+
+impl GapKind {
+    /// Every kind.
+    pub const ALL: [Self; 12] = [
+        Self::MissingSecretPath,
+        Self::HardLinkedSecret,
+        Self::SecretFileReplaced,
+        Self::MissingProtectedPath,
+        Self::ProtectedPathIsSymlink,
+        Self::ProtectedPathIsRoot,
+        Self::HardLinkedProtectedPath,
+        Self::ProtectedFileReplaced,
+        Self::UnsearchedDirectories,
+        Self::UnreadablePath,
+        Self::SocketsInVisibleFolders,
+        Self::AbstractSockets,
+    ];
+
+    /// The stable code.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::MissingSecretPath => "missing-secret-path",
+            Self::HardLinkedSecret => "hard-linked-secret",
+            Self::SecretFileReplaced => "secret-file-replaced",
+            Self::MissingProtectedPath => "missing-protected-path",
+            Self::ProtectedPathIsSymlink => "protected-path-is-symlink",
+            Self::ProtectedPathIsRoot => "protected-path-is-root",
+            Self::HardLinkedProtectedPath => "hard-linked-protected-path",
+            Self::ProtectedFileReplaced => "protected-file-replaced",
+            Self::UnsearchedDirectories => "unsearched-directories",
+            Self::UnreadablePath => "unreadable-path",
+            Self::SocketsInVisibleFolders => "sockets-in-visible-folders",
+            Self::AbstractSockets => "abstract-sockets",
+        }
+    }
+
+    /// The aspect of the enforcement report that it belongs to.
+    #[must_use]
+    pub fn aspect(self) -> Aspect {
+        match self {
+            Self::MissingSecretPath | Self::HardLinkedSecret | Self::SecretFileReplaced => {
+                Aspect::SecretReads
+            }
+            Self::MissingProtectedPath
+            | Self::ProtectedPathIsSymlink
+            | Self::ProtectedPathIsRoot
+            | Self::HardLinkedProtectedPath
+            | Self::ProtectedFileReplaced
+            | Self::UnsearchedDirectories
+            | Self::UnreadablePath => Aspect::ProtectedWrites,
+            Self::SocketsInVisibleFolders | Self::AbstractSockets => Aspect::HostSockets,
+        }
+    }
+
+    /// The aspect of a gap's code; none for a code of another stage.
+    #[must_use]
+    pub fn aspect_of(code: &str) -> Option<Aspect> {
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.code() == code)
+            .map(Self::aspect)
+    }
+
+    /// The gap of one case without a name.
+    #[must_use]
+    pub fn gap(self) -> Gap {
+        Gap {
+            code: self.code().to_owned(),
+            text: self.text(1, ""),
+        }
+    }
+
+    fn text(self, count: usize, names: &str) -> String {
+        let plural = |one: &str, many: &str| {
+            if count == 1 {
+                format!("1 {one}")
+            } else {
+                format!("{count} {many}")
+            }
+        };
+        match self {
+            Self::MissingSecretPath => format!(
+                "{} not exist now and would be readable once something on the host creates them: \
+                 {names}",
+                plural("secret path does", "secret paths do")
+            ),
+            Self::HardLinkedSecret => format!(
+                "{} other hard links, and is readable under them where they are visible: {names}",
+                plural("secret file has", "secret files have")
+            ),
+            Self::SecretFileReplaced => format!(
+                "{} one by one; a program on the host that replaces such a file makes the new one \
+                 readable: {names}",
+                plural("secret file is hidden", "secret files are hidden")
+            ),
+            Self::MissingProtectedPath => format!(
+                "{} not exist and can be created inside: {names}",
+                plural("protected path does", "protected paths do")
+            ),
+            Self::ProtectedPathIsSymlink => format!(
+                "{} through a symbolic link that can be replaced inside: {names}",
+                plural("protected path is reached", "protected paths are reached")
+            ),
+            Self::ProtectedPathIsRoot => format!(
+                "{} a folder that this session was given to write, and stays writable: {names}",
+                plural("protected path is", "protected paths are")
+            ),
+            Self::HardLinkedProtectedPath => format!(
+                "{} other hard links, and is writable under them where they are: {names}",
+                plural("protected file has", "protected files have")
+            ),
+            Self::ProtectedFileReplaced => format!(
+                "{} one by one; a program on the host that replaces such a file makes the new one \
+                 writable: {names}",
+                plural("protected file is held", "protected files are held")
+            ),
+            Self::UnsearchedDirectories => format!(
+                "{} not searched for repositories and agent settings: {names}",
+                plural("folder was", "folders were")
+            ),
+            Self::UnreadablePath => format!(
+                "{} not be looked at, so nothing protects what may be there: {names}",
+                plural("path could", "paths could")
+            ),
+            Self::SocketsInVisibleFolders => format!(
+                "Unix sockets that a program on the host opens below {names} can be connected to"
+            ),
+            Self::AbstractSockets => {
+                "this kernel cannot close the host's abstract Unix sockets (Landlock ABI 6) while \
+                 the network is open"
+                    .to_owned()
+            }
+        }
+    }
+}
+
+/// Gaps while they are collected.
+#[derive(Debug, Default)]
+pub(super) struct GapSet(BTreeMap<GapKind, BTreeSet<String>>);
+
+impl GapSet {
+    /// Names one more case.
+    pub(super) fn add(&mut self, kind: GapKind, case: impl Into<String>) {
+        self.0.entry(kind).or_default().insert(case.into());
+    }
+
+    /// One gap per kind.
+    pub(super) fn finish(self) -> Vec<Gap> {
+        self.0
+            .into_iter()
+            .map(|(kind, cases)| {
+                let count = cases.len();
+                let mut names: Vec<&str> =
+                    cases.iter().take(EXAMPLES).map(String::as_str).collect();
+                if count > EXAMPLES {
+                    names.push("…");
+                }
+                Gap {
+                    code: kind.code().to_owned(),
+                    text: kind.text(count, &names.join(", ")),
+                }
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cases_of_one_kind_become_one_gap_with_a_count_and_examples() {
+        let mut set = GapSet::default();
+        for name in ["~/d", "~/a", "~/b", "~/c", "~/a"] {
+            set.add(GapKind::MissingProtectedPath, name);
+        }
+        assert_eq!(
+            set.finish(),
+            [Gap {
+                code: "missing-protected-path".to_owned(),
+                text: "4 protected paths do not exist and can be created inside: ~/a, ~/b, ~/c, …"
+                    .to_owned()
+            }]
+        );
+    }
+
+    #[test]
+    fn every_kind_has_a_code_of_its_own_and_an_aspect() {
+        let codes: BTreeSet<_> = GapKind::ALL.iter().map(|kind| kind.code()).collect();
+        assert_eq!(codes.len(), GapKind::ALL.len());
+        for kind in GapKind::ALL {
+            assert_eq!(GapKind::aspect_of(kind.code()), Some(kind.aspect()));
+        }
+        assert_eq!(GapKind::aspect_of("other"), None);
+    }
+}

@@ -1,0 +1,256 @@
+//! Resolving a path step by step, so that every symlink on the way is known (REQ SP-2).
+
+use super::{HostFs, NodeInfo, NodeKind};
+use crate::spec::AbsPath;
+use globset::GlobBuilder;
+use std::collections::VecDeque;
+use std::io;
+
+/// Most symlinks on one path, as the kernel has it.
+const MAX_LINKS: usize = 40;
+
+/// Most entries of one directory that a glob is matched against.
+const GLOB_ENTRIES: usize = 10_000;
+
+/// Where a path leads.
+#[derive(Debug)]
+pub(super) struct Walk {
+    /// The symlinks followed: canonical place and target as written.
+    pub(super) links: Vec<(AbsPath, Vec<u8>)>,
+    /// What was found.
+    pub(super) end: End,
+}
+
+/// How a walk ended.
+#[derive(Debug)]
+pub(super) enum End {
+    /// At something that exists; the path is canonical.
+    Found { path: AbsPath, info: NodeInfo },
+    /// At nothing: the deepest directory that exists, and the name missing in it.
+    Missing {
+        parent: AbsPath,
+        name: Vec<u8>,
+        cause: io::Error,
+    },
+    /// It cannot be told.
+    Unknown { at: AbsPath, cause: io::Error },
+}
+
+/// Follows a path through every symlink.
+pub(super) fn walk(host: &dyn HostFs, path: &AbsPath) -> Walk {
+    let mut links = Vec::new();
+    let mut todo: VecDeque<Vec<u8>> = path.components().map(<[u8]>::to_vec).collect();
+    let mut here = AbsPath::root();
+    let mut info = match host.symlink_metadata(&here) {
+        Ok(info) => info,
+        Err(cause) => {
+            return Walk {
+                links,
+                end: End::Unknown { at: here, cause },
+            };
+        }
+    };
+    while let Some(part) = todo.pop_front() {
+        if info.kind != NodeKind::Dir {
+            let cause = io::Error::from(io::ErrorKind::NotADirectory);
+            return Walk {
+                links,
+                end: End::Missing {
+                    parent: here,
+                    name: part,
+                    cause,
+                },
+            };
+        }
+        let next = here.join(&part);
+        let found = match host.symlink_metadata(&next) {
+            Ok(found) => found,
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+                return Walk {
+                    links,
+                    end: End::Missing {
+                        parent: here,
+                        name: part,
+                        cause,
+                    },
+                };
+            }
+            Err(cause) => {
+                return Walk {
+                    links,
+                    end: End::Unknown { at: next, cause },
+                };
+            }
+        };
+        if found.kind != NodeKind::Symlink {
+            // `..` of a symlink's target: the parent is known, its kind is a directory.
+            (here, info) = (next, found);
+            continue;
+        }
+        let target = match host.read_link(&next) {
+            Ok(target) => target,
+            Err(cause) => {
+                return Walk {
+                    links,
+                    end: End::Unknown { at: next, cause },
+                };
+            }
+        };
+        links.push((next.clone(), target.clone()));
+        if links.len() > MAX_LINKS {
+            let cause = io::Error::other("too many symbolic links");
+            return Walk {
+                links,
+                end: End::Unknown { at: next, cause },
+            };
+        }
+        if target.first() == Some(&b'/') {
+            here = AbsPath::root();
+        }
+        match host.symlink_metadata(&here) {
+            Ok(found) => info = found,
+            Err(cause) => {
+                return Walk {
+                    links,
+                    end: End::Unknown { at: here, cause },
+                };
+            }
+        }
+        let parts = target.split(|byte| *byte == b'/');
+        for part in parts.filter(|part| !part.is_empty() && *part != b".").rev() {
+            todo.push_front(part.to_vec());
+        }
+    }
+    Walk {
+        links,
+        end: End::Found { path: here, info },
+    }
+}
+
+/// Whether a path is a glob by SP-2.
+pub(super) fn is_glob(path: &AbsPath) -> bool {
+    path.as_bytes()
+        .iter()
+        .any(|byte| matches!(byte, b'*' | b'?'))
+}
+
+/// The existing paths that a glob names, sorted; a path that is no glob is itself.
+pub(super) fn expand(host: &dyn HostFs, pattern: &AbsPath) -> Vec<AbsPath> {
+    if !is_glob(pattern) {
+        return vec![pattern.clone()];
+    }
+    let mut found = vec![AbsPath::root()];
+    for part in pattern.components() {
+        if !part.iter().any(|byte| matches!(byte, b'*' | b'?')) {
+            for path in &mut found {
+                *path = path.join(part);
+            }
+            continue;
+        }
+        let mut next = Vec::new();
+        for dir in &found {
+            // Through symlinks: listed where the directory really is, kept in the given spelling.
+            let End::Found { path: real, .. } = walk(host, dir).end else {
+                continue;
+            };
+            let Ok(listing) = host.read_dir(&real, GLOB_ENTRIES) else {
+                continue;
+            };
+            let matching = listing
+                .entries
+                .iter()
+                .filter(|(name, _)| matches(part, name));
+            next.extend(matching.map(|(name, _)| dir.join(name)));
+        }
+        next.sort();
+        found = next;
+    }
+    found
+}
+
+/// Whether a name matches a pattern in which only `*` and `?` are special.
+fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    let mut text = String::new();
+    for character in String::from_utf8_lossy(pattern).chars() {
+        if matches!(character, '[' | ']' | '{' | '}' | '\\' | '!') {
+            text.push('\\');
+        }
+        text.push(character);
+    }
+    let glob = GlobBuilder::new(&text)
+        .literal_separator(true)
+        .backslash_escape(true)
+        .build();
+    let name = AbsPath::root().join(name).to_path_buf();
+    glob.is_ok_and(|glob| {
+        name.file_name()
+            .is_some_and(|n| glob.compile_matcher().is_match(n))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake::{FakeFs, path};
+    use super::*;
+
+    fn found(host: &FakeFs, at: &str) -> (AbsPath, usize) {
+        let walk = walk(host, &path(at));
+        match walk.end {
+            End::Found { path, .. } => (path, walk.links.len()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_symlink_on_the_way_is_followed_and_named() {
+        let mut host = FakeFs::default();
+        host.link("/home", "var/home")
+            .dir("/var/home/u/a/b")
+            .link("/var/home/u/l", "a/../a/b");
+        host.link("/abs", "/home/u/l");
+        assert_eq!(found(&host, "/home/u/a"), (path("/var/home/u/a"), 1));
+        assert_eq!(found(&host, "/abs"), (path("/var/home/u/a/b"), 3));
+        assert_eq!(found(&host, "/"), (path("/"), 0));
+    }
+
+    #[test]
+    fn a_missing_path_ends_at_the_deepest_directory() {
+        let mut host = FakeFs::default();
+        host.link("/l", "real").dir("/real");
+        let End::Missing { parent, name, .. } = walk(&host, &path("/l/x/y")).end else {
+            panic!()
+        };
+        assert_eq!((parent, name), (path("/real"), b"x".to_vec()));
+    }
+
+    #[test]
+    fn a_dangling_link_a_loop_and_a_file_in_the_middle_are_not_found() {
+        let mut host = FakeFs::default();
+        host.link("/d", "gone")
+            .link("/a", "b")
+            .link("/b", "a")
+            .file("/f", "");
+        assert!(matches!(walk(&host, &path("/d")).end, End::Missing { .. }));
+        assert!(matches!(walk(&host, &path("/a")).end, End::Unknown { .. }));
+        assert!(matches!(
+            walk(&host, &path("/f/x")).end,
+            End::Missing { .. }
+        ));
+    }
+
+    #[test]
+    fn only_star_and_question_mark_are_special_in_a_glob() {
+        let mut host = FakeFs::default();
+        for name in ["credentials", "credentials.toml", "config", "a[1]", "a1"] {
+            host.file(format!("/c/{name}"), "");
+        }
+        assert_eq!(
+            expand(&host, &path("/c/credentials*")),
+            [path("/c/credentials"), path("/c/credentials.toml")]
+        );
+        assert_eq!(expand(&host, &path("/c/a[1]*")), [path("/c/a[1]")]);
+        assert_eq!(expand(&host, &path("/c/a?")), [path("/c/a1")]);
+        assert_eq!(expand(&host, &path("/none/*")), []);
+        assert_eq!(expand(&host, &path("/none/x")), [path("/none/x")]);
+    }
+}

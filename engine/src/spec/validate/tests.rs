@@ -1,0 +1,340 @@
+use super::*;
+use crate::error::Coded;
+use crate::spec::{IdError, Mode, PathError};
+use std::path::PathBuf;
+
+const MINIMAL: &str = r#"{"sessionId": "s1", "workspaceId": "w1"}"#;
+
+fn with(fields: &str) -> Result<ValidSpec, SpecError> {
+    let text = format!(r#"{{"sessionId": "s1", "workspaceId": "w1", {fields}}}"#);
+    SandboxSpec::from_json(&text)?.validate()
+}
+
+fn code(result: Result<ValidSpec, SpecError>) -> &'static str {
+    let error = result.unwrap_err();
+    assert!(error.fix().is_some(), "{error} has no fix");
+    error.code()
+}
+
+#[test]
+fn a_minimal_spec_takes_every_default() {
+    let spec = SandboxSpec::from_json(MINIMAL).unwrap().validate().unwrap();
+    assert_eq!(
+        spec.form(),
+        &Form::Binds {
+            binds: vec![],
+            workdir: None
+        }
+    );
+    assert_eq!(spec.mode(), Mode::Chat);
+    assert_eq!(spec.network(), NetworkMode::Allowlist);
+    assert!(spec.protected().is_empty() && spec.runner_state().is_empty());
+}
+
+#[test]
+fn a_full_spec_keeps_what_it_says() {
+    let spec = with(
+        r#""agentId": "a", "mode": "review", "networkMode": "off",
+           "bindMounts": [{"hostPath": "/data/x/../y", "guestPath": "/data/y"},
+                          {"hostPath": "/opt/r", "readOnly": true}],
+           "guestWorkdir": "/data/y/src", "protectedPaths": ["/data/y/orig"],
+           "runnerStateDirs": ["/home/u/.runner"],
+           "envPolicy": {"pass": ["FOO"], "set": {"BAR": "1"}}"#,
+    )
+    .unwrap();
+    assert_eq!(
+        spec.form(),
+        &Form::Binds {
+            binds: vec![
+                ValidBind {
+                    path: AbsPath::new("/data/y").unwrap(),
+                    read_only: false
+                },
+                ValidBind {
+                    path: AbsPath::new("/opt/r").unwrap(),
+                    read_only: true
+                },
+            ],
+            workdir: Some(AbsPath::new("/data/y/src").unwrap()),
+        }
+    );
+    assert_eq!(spec.agent_id(), Some("a"));
+    assert_eq!(spec.network(), NetworkMode::Off);
+    assert_eq!(spec.env().pass(), ["FOO".to_owned()]);
+    assert_eq!(spec.env().set(), [("BAR".to_owned(), "1".to_owned())]);
+}
+
+#[test]
+fn an_unknown_field_is_refused_with_its_path_and_what_is_allowed() {
+    let text = r#"{"sessionId": "s", "workspaceId": "w",
+        "bindMounts": [{"hostPath": "/a"}, {"hostPath": "/b", "readonly": true}]}"#;
+    let error = SandboxSpec::from_json(text).unwrap_err();
+    let SpecError::Malformed { at, reason } = &error else {
+        panic!("{error}")
+    };
+    assert!(at.starts_with("bindMounts[1].readonly (line 2"), "{at}");
+    assert!(reason.contains("unknown field `readonly`"), "{reason}");
+    assert!(reason.contains("`readOnly`"), "{reason}");
+    assert_eq!(error.code(), "SPEC_MALFORMED");
+}
+
+#[test]
+fn a_wrong_type_a_wrong_word_and_no_json_are_refused_at_their_place() {
+    let at = |text: &str| match SandboxSpec::from_json(text).unwrap_err() {
+        SpecError::Malformed { at, reason } => (at, reason),
+        other => panic!("{other}"),
+    };
+    let (place, _) = at(r#"{"sessionId": 7, "workspaceId": "w"}"#);
+    assert!(place.starts_with("sessionId "), "{place}");
+    let (place, reason) = at(r#"{"sessionId": "s", "workspaceId": "w", "mode": "yolo"}"#);
+    assert!(place.starts_with("mode "), "{place}");
+    assert!(
+        reason.contains("`chat`, `review`, `plan`, `orchestrate`"),
+        "{reason}"
+    );
+    let (place, _) = at("not json");
+    assert!(place.starts_with("line 1"), "{place}");
+    let (_, reason) = at(r#"{"workspaceId": "w"}"#);
+    assert!(reason.contains("missing field `sessionId`"), "{reason}");
+}
+
+#[test]
+fn ids_must_be_usable() {
+    let spec = SandboxSpec::from_json(r#"{"sessionId": "", "workspaceId": "w"}"#).unwrap();
+    assert_eq!(
+        spec.validate(),
+        Err(SpecError::Id {
+            field: "sessionId",
+            cause: IdError::Empty
+        })
+    );
+    let spec = SandboxSpec::from_json(r#"{"sessionId": "s", "workspaceId": ""}"#).unwrap();
+    assert_eq!(code(spec.validate()), "SPEC_ID_INVALID");
+}
+
+#[test]
+fn a_relative_empty_or_nul_path_is_refused_by_field() {
+    assert_eq!(
+        with(r#""bindMounts": [{"hostPath": "/ok"}, {"hostPath": "src"}]"#),
+        Err(SpecError::Path {
+            field: "bindMounts[1].hostPath".to_owned(),
+            path: "src".to_owned(),
+            cause: PathError::Relative
+        })
+    );
+    assert_eq!(code(with(r#""protectedPaths": [""]"#)), "SPEC_PATH_INVALID");
+    assert_eq!(
+        code(with(r#""runnerStateDirs": ["/a\u0000b"]"#)),
+        "SPEC_PATH_INVALID"
+    );
+    assert_eq!(code(with(r#""guestWorkdir": "./x""#)), "SPEC_PATH_INVALID");
+}
+
+#[test]
+fn paths_under_proc_sys_dev_and_the_guards_place_are_refused() {
+    for path in [
+        "/proc/sys",
+        "/sys",
+        "/dev/shm/x",
+        "/run/kotak/guard",
+        "/x/../proc",
+    ] {
+        let found = with(&format!(r#""bindMounts": [{{"hostPath": "{path}"}}]"#));
+        assert_eq!(code(found), "SPEC_PATH_RESERVED", "{path}");
+    }
+    assert!(with(r#""bindMounts": [{"hostPath": "/processes"}]"#).is_ok());
+}
+
+#[test]
+fn a_guest_path_must_equal_its_host_path() {
+    let found = with(r#""bindMounts": [{"hostPath": "/a", "guestPath": "/b"}]"#);
+    assert_eq!(code(found), "SPEC_GUEST_PATH_DIFFERS");
+    assert!(with(r#""bindMounts": [{"hostPath": "/a", "guestPath": "/a/"}]"#).is_ok());
+}
+
+#[test]
+fn one_path_twice_is_one_bind_unless_the_two_disagree() {
+    let same = with(r#""bindMounts": [{"hostPath": "/a"}, {"hostPath": "/a/."}]"#).unwrap();
+    let Form::Binds { binds, .. } = same.form() else {
+        panic!()
+    };
+    assert_eq!(binds.len(), 1);
+    let found =
+        with(r#""bindMounts": [{"hostPath": "/a"}, {"hostPath": "/a/", "readOnly": true}]"#);
+    assert_eq!(code(found), "SPEC_BINDS_CONFLICT");
+}
+
+#[test]
+fn the_working_directory_must_be_covered() {
+    let found = with(r#""bindMounts": [{"hostPath": "/a"}], "guestWorkdir": "/ab""#);
+    assert_eq!(code(found), "SPEC_WORKDIR_NOT_BOUND");
+    assert!(with(r#""bindMounts": [{"hostPath": "/a"}], "guestWorkdir": "/a/b""#).is_ok());
+}
+
+#[test]
+fn a_runner_state_directory_inside_a_protected_path_is_refused() {
+    let found = with(r#""protectedPaths": ["/r"], "runnerStateDirs": ["/r/state"]"#);
+    assert_eq!(code(found), "SPEC_RUNNER_STATE_PROTECTED");
+    assert!(with(r#""protectedPaths": ["/r/s/p"], "runnerStateDirs": ["/r/s"]"#).is_ok());
+}
+
+#[test]
+fn every_field_without_a_mechanism_is_refused_by_name() {
+    let cases = [
+        ("egressAllowlist", r#"["example.com"]"#, "[]"),
+        ("filenameRules", r#"{"globs": [".env"]}"#, "{}"),
+        (
+            "filenameRules",
+            r#"{"exceptions": ["/x"]}"#,
+            r#"{"globs": []}"#,
+        ),
+        ("execRestriction", r#""writable""#, r#""off""#),
+        ("execGrantRoots", r#"["/opt/x"]"#, "[]"),
+        ("resources", r#"{"processes": 9}"#, "{}"),
+        ("socketGrants", r#"[{"hostPath": "/run/x.sock"}]"#, "[]"),
+        (
+            "portForwards",
+            r#"[{"direction": "in", "hostPort": 1, "guestPort": 2}]"#,
+            "[]",
+        ),
+    ];
+    for (name, used, unused) in cases {
+        let error = with(&format!(r#""{name}": {used}"#)).unwrap_err();
+        assert!(
+            matches!(&error, SpecError::FieldNotEnforced { field, .. } if *field == name),
+            "{error}"
+        );
+        assert_eq!(error.code(), "FIELD_NOT_ENFORCED");
+        assert!(with(&format!(r#""{name}": {unused}"#)).is_ok(), "{name}");
+    }
+}
+
+#[test]
+fn a_run_never_has_an_open_network() {
+    // REQ EG-8
+    assert_eq!(
+        code(with(r#""networkMode": "open""#)),
+        "SPEC_OPEN_NETWORK_FOR_RUN"
+    );
+    assert_eq!(
+        code(with(r#""networkMode": "open", "networkEnabled": false"#)),
+        "SPEC_OPEN_NETWORK_FOR_RUN"
+    );
+}
+
+#[test]
+fn network_enabled_false_is_off_and_nothing_else() {
+    // REQ EG-7
+    assert_eq!(
+        with(r#""networkEnabled": false"#).unwrap().network(),
+        NetworkMode::Off
+    );
+    assert_eq!(
+        with(r#""networkEnabled": false, "networkMode": "off""#)
+            .unwrap()
+            .network(),
+        NetworkMode::Off
+    );
+    let found = with(r#""networkEnabled": false, "networkMode": "ask""#);
+    assert_eq!(code(found), "SPEC_NETWORK_CONTRADICTION");
+    assert_eq!(
+        with(r#""networkMode": "ask""#).unwrap().network(),
+        NetworkMode::Ask
+    );
+}
+
+#[test]
+fn environment_names_are_checked() {
+    for set in [
+        r#"{"": "x"}"#,
+        r#"{"1A": "x"}"#,
+        r#"{"A=B": "x"}"#,
+        r#"{"A": "x\u0000"}"#,
+    ] {
+        assert_eq!(
+            code(with(&format!(r#""envPolicy": {{"set": {set}}}"#))),
+            "SPEC_ENV_INVALID"
+        );
+    }
+    assert_eq!(
+        code(with(r#""envPolicy": {"pass": ["A-B"]}"#)),
+        "SPEC_ENV_INVALID"
+    );
+    assert!(with(r#""envPolicy": {"pass": ["_A1"], "set": {"b": ""}}"#).is_ok());
+}
+
+#[test]
+fn standard_dispatch_is_refused_with_its_reason_after_the_spec_was_checked() {
+    // REQ BW-4
+    let good = SandboxSpec::from_json(MINIMAL).unwrap();
+    let error = good.validate_dispatch().unwrap_err();
+    assert_eq!(error.code(), "FILENAME_RULES_UNAVAILABLE");
+    assert!(error.to_string().contains(".env"), "{error}");
+    let bad = SandboxSpec::from_json(r#"{"sessionId": "", "workspaceId": "w"}"#).unwrap();
+    assert_eq!(
+        bad.validate_dispatch().unwrap_err().code(),
+        "SPEC_ID_INVALID"
+    );
+}
+
+fn terminal() -> TerminalRequest {
+    TerminalRequest {
+        session_id: "s".to_owned(),
+        workspace_id: "w".to_owned(),
+        cwd: PathBuf::from("/home/u/code"),
+        mode: Mode::Chat,
+        protected_paths: vec![PathBuf::from("/home/u/orig")],
+        network: None,
+        env_policy: EnvPolicy::default(),
+    }
+}
+
+#[test]
+fn a_terminal_is_open_unless_it_says_otherwise() {
+    // REQ TM-2
+    let spec = ValidSpec::terminal(&terminal()).unwrap();
+    assert_eq!(spec.network(), NetworkMode::Open);
+    assert_eq!(
+        spec.form(),
+        &Form::Terminal {
+            cwd: AbsPath::new("/home/u/code").unwrap()
+        }
+    );
+    assert_eq!(spec.protected(), [AbsPath::new("/home/u/orig").unwrap()]);
+    let off = TerminalRequest {
+        network: Some(NetworkMode::Off),
+        ..terminal()
+    };
+    assert_eq!(
+        ValidSpec::terminal(&off).unwrap().network(),
+        NetworkMode::Off
+    );
+}
+
+#[test]
+fn a_terminal_in_a_relative_or_reserved_folder_is_refused() {
+    let relative = TerminalRequest {
+        cwd: PathBuf::from("code"),
+        ..terminal()
+    };
+    assert_eq!(code(ValidSpec::terminal(&relative)), "SPEC_PATH_INVALID");
+    let proc = TerminalRequest {
+        cwd: PathBuf::from("/proc/self/cwd"),
+        ..terminal()
+    };
+    assert_eq!(code(ValidSpec::terminal(&proc)), "SPEC_PATH_RESERVED");
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_makes_the_reader_panic(text in "\\PC{0,80}") {
+        let _ = SandboxSpec::from_json(&text);
+    }
+
+    #[test]
+    fn a_cut_spec_is_malformed_and_names_a_place(cut in 1usize..110) {
+        let whole = r#"{"sessionId": "s", "workspaceId": "w", "bindMounts": [{"hostPath": "/a"}], "mode": "plan", "protectedPaths": ["/x"]}"#;
+        let error = SandboxSpec::from_json(&whole[..cut]).unwrap_err();
+        proptest::prop_assert_eq!(error.code(), "SPEC_MALFORMED");
+    }
+}

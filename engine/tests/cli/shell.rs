@@ -78,8 +78,11 @@ impl Person {
         let began = Instant::now();
         while !self.seen.contains(text) {
             assert!(began.elapsed() < HUNG, "{text:?} is not in {:?}", self.seen);
-            if let Ok(bytes) = self.output.recv_timeout(Duration::from_millis(200)) {
-                self.seen.push_str(&String::from_utf8_lossy(&bytes));
+            // Asked before reading: what an ended kotak wrote is all there by then.
+            let over = self.child.try_wait().unwrap().is_some();
+            match self.output.recv_timeout(Duration::from_millis(200)) {
+                Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(_) => assert!(!over, "kotak ended, and {text:?} is not in {:?}", self.seen),
             }
         }
         let end = self.seen.find(text).unwrap() + text.len();
@@ -173,7 +176,7 @@ fn the_terminal_is_as_before_when_kotak_is_ended_from_outside() {
 fn a_shell_that_does_not_exist_is_refused() {
     let desk = Desk::new();
     let mut person = Person::starts(&desk, &["shell"], &[("SHELL", "/nowhere/zsh")]);
-    person.sees("[SHELL_MISSING]");
+    person.sees("[SHELL_NOT_FOUND]");
     assert_eq!(person.ends(), Some(127));
 }
 

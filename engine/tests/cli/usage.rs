@@ -111,7 +111,7 @@ fn relative_and_missing_paths_are_refused() {
     let missing = text(&desk.path("missing"));
     for option in ["--bind", "--ro-bind"] {
         refused_without_running(&desk, &[option, "project"], 2, "SPEC_PATH_INVALID");
-        refused_without_running(&desk, &[option, ""], 2, "SPEC_PATH_INVALID");
+        refused_without_running(&desk, &[option, ""], 2, "USAGE");
         refused_without_running(&desk, &[option, &missing], 2, "BIND_SOURCE_MISSING");
     }
     refused_without_running(&desk, &["--cwd", "project"], 2, "SPEC_PATH_INVALID");
@@ -228,7 +228,7 @@ fn probe_ends_with_3_where_native_is_not_available_and_a_run_starts_nothing() {
         let mut command = Command::new("unshare");
         command.args(["--user", "--map-root-user", "--mount", "sh", "-c"]);
         command.arg(
-            "mount --bind \"$(command -v false)\" \"$(command -v bwrap)\" && exec \"$0\" \"$@\"",
+            "mount --bind /bin/false \"$(command -v bwrap)\" && exec \"$0\" \"$@\"",
         );
         command.arg(env!("CARGO_BIN_EXE_kotak"));
         finish(&mut desk.prepare(command, args))

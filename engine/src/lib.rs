@@ -21,6 +21,8 @@ pub mod api;
 pub mod backend;
 pub mod error;
 pub mod events;
+#[cfg(test)]
+pub(crate) mod golden;
 pub mod manager;
 pub mod policy;
 pub mod probe;

@@ -1,10 +1,129 @@
 //! What the guard saw settles what the plan promised.
 
-use super::Enforcement;
-use kotak_guard::proto::ReadyReport;
+use super::{Aspect, Enforcement, Gap, Level, NativePlan};
+use crate::policy::GapKind;
+use kotak_guard::proto::{ReadyReport, Role};
 
-/// Lowers every aspect that the guard's report does not bear out; never raises one.
+/// The code of a gap that stands for a proof that did not come.
+pub const NOT_CONFIRMED: &str = "not-confirmed";
+
+/// The plan's enforcement, with every aspect lowered that the guard's report does not bear out.
+/// Never raises one.
 #[must_use]
-pub fn confirm(enforcement: Enforcement, _ready: &ReadyReport) -> Enforcement {
+pub fn confirm(plan: &NativePlan, ready: &ReadyReport) -> Enforcement {
+    let Role::Native(expect) = &plan.setup.role else {
+        return lowered_all(plan.enforcement.clone());
+    };
+    let passed = |name: &str| ready.passed.iter().any(|check| check.name == name);
+    let namespaces = expect.unshared.len() + expect.shared.len();
+    let compared = ready
+        .passed
+        .iter()
+        .filter(|check| check.name == "namespace")
+        .count();
+
+    let mut enforcement = plan.enforcement.clone();
+    let mut need = |aspect: Aspect, holds: bool, what: &str| {
+        if !holds {
+            lower(&mut enforcement, aspect, what);
+        }
+    };
+    let all_namespaces = compared >= namespaces;
+    need(
+        Aspect::Mounts,
+        all_namespaces,
+        "that its namespaces are its own",
+    );
+    let mounts = expect.mounts.is_empty() || passed("mount");
+    need(
+        Aspect::Mounts,
+        mounts,
+        "that what was checked outside is what is mounted inside",
+    );
+    let unreadable = expect.unreadable.is_empty() || passed("unreadable");
+    need(
+        Aspect::SecretReads,
+        unreadable,
+        "that secrets cannot be read",
+    );
+    let unwritable = expect.unwritable.is_empty() || passed("unwritable");
+    need(
+        Aspect::ProtectedWrites,
+        unwritable,
+        "that protected paths cannot be written",
+    );
+    need(
+        Aspect::Processes,
+        passed("pid-namespace"),
+        "that it is the first process",
+    );
+    let capless = passed("capabilities") && ready.cap_eff == 0;
+    need(Aspect::Processes, capless, "that it has no capability");
+    need(
+        Aspect::Processes,
+        passed("no-new-privileges"),
+        "that privileges cannot be gained",
+    );
+    let programs = usize::try_from(ready.seccomp_programs).unwrap_or(0);
+    let filtered = !plan.setup.seccomp.is_empty() && programs >= plan.setup.seccomp.len();
+    need(
+        Aspect::Processes,
+        filtered,
+        "that system calls are filtered",
+    );
+    let loopback = !expect.loopback_only || (all_namespaces && passed("loopback-only"));
+    need(Aspect::Network, loopback, "that the network has no way out");
+    let absent = expect.absent.is_empty() || passed("absent");
+    need(Aspect::HostSockets, absent, "that host sockets are hidden");
+    if plan.setup.landlock.scope_abstract_unix && !ready.abstract_unix_scoped {
+        add_gap(
+            &mut enforcement,
+            Aspect::HostSockets,
+            GapKind::AbstractSockets.gap(),
+        );
+    }
     enforcement
+}
+
+fn lowered_all(mut enforcement: Enforcement) -> Enforcement {
+    for row in &mut enforcement.aspects {
+        if row.level != Level::Off {
+            row.level = Level::Off;
+            row.gaps.push(not_confirmed("that it runs in the sandbox"));
+        }
+    }
+    enforcement
+}
+
+fn not_confirmed(what: &str) -> Gap {
+    Gap {
+        code: NOT_CONFIRMED.to_owned(),
+        text: format!("the guard did not confirm from inside {what}"),
+    }
+}
+
+fn lower(enforcement: &mut Enforcement, aspect: Aspect, what: &str) {
+    for row in enforcement
+        .aspects
+        .iter_mut()
+        .filter(|row| row.aspect == aspect)
+    {
+        row.level = Level::Off;
+        row.gaps.push(not_confirmed(what));
+    }
+}
+
+fn add_gap(enforcement: &mut Enforcement, aspect: Aspect, gap: Gap) {
+    for row in enforcement
+        .aspects
+        .iter_mut()
+        .filter(|row| row.aspect == aspect)
+    {
+        if row.level == Level::On {
+            row.level = Level::Partial;
+        }
+        if !row.gaps.contains(&gap) {
+            row.gaps.push(gap.clone());
+        }
+    }
 }

@@ -5,13 +5,16 @@ mod confirm;
 mod enforcement;
 mod kind;
 mod plan;
+mod rows;
 mod seccomp;
 mod select;
 
 pub use bwrap::native_plan;
-pub use confirm::confirm;
+pub use confirm::{NOT_CONFIRMED, confirm};
 pub use enforcement::*;
 pub use kind::*;
 pub use plan::*;
 pub use seccomp::*;
+
+use rows::enforcement_of;
 pub use select::*;

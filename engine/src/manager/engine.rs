@@ -66,7 +66,7 @@ impl Coded for EngineError {
 /// The engine of one process. Cheap to clone; every clone is the same engine. When the last one
 /// is gone, every session's tree is gone too.
 #[derive(Debug, Clone)]
-pub struct Engine(Arc<Shared>);
+pub struct Engine(pub(super) Arc<Shared>);
 
 /// What every clone shares.
 #[derive(Debug)]

@@ -24,3 +24,6 @@ pub use handle::*;
 pub use life::*;
 pub use port::*;
 pub use sandbox_manager::*;
+
+#[cfg(test)]
+mod tests;

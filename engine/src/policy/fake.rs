@@ -3,13 +3,14 @@
 use super::{FileId, HostContext, HostFs, KotakPaths, Listing, NodeInfo, NodeKind};
 use crate::probe::HostFacts;
 use crate::spec::AbsPath;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 /// A fake file system. Parents are made as needed; inode numbers count from 1000.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FakeFs {
     nodes: BTreeMap<AbsPath, Node>,
+    children: BTreeMap<AbsPath, BTreeSet<AbsPath>>,
     reads: std::cell::Cell<usize>,
 }
 
@@ -44,7 +45,15 @@ impl FakeFs {
             host.link(format!("/{name}"), format!("usr/{name}"));
         }
         for dir in [
-            "/sys", "/proc", "/dev/shm", "/run", "/boot", "/mnt", "/media", "/srv",
+            "/sys",
+            "/proc/sys",
+            "/proc/irq",
+            "/dev/shm",
+            "/run",
+            "/boot",
+            "/mnt",
+            "/media",
+            "/srv",
         ] {
             host.dir(dir);
         }
@@ -139,6 +148,9 @@ impl FakeFs {
             uid: 1000,
             mode: 0o755,
         };
+        if let Some(parent) = at.parent() {
+            self.children.entry(parent).or_default().insert(at.clone());
+        }
         self.nodes.insert(
             at,
             Node {
@@ -183,16 +195,15 @@ impl HostFs for FakeFs {
             self.get(path)?;
         }
         let mut listing = Listing::default();
-        for (at, node) in &self.nodes {
-            if at.parent().as_ref() == Some(path) {
-                if listing.entries.len() == limit {
-                    listing.cut = true;
-                    break;
-                }
-                listing
-                    .entries
-                    .push((at.file_name().unwrap().to_vec(), node.info.kind));
+        for at in self.children.get(path).into_iter().flatten() {
+            if listing.entries.len() == limit {
+                listing.cut = true;
+                break;
             }
+            let kind = self.nodes[at].info.kind;
+            listing
+                .entries
+                .push((at.file_name().unwrap().to_vec(), kind));
         }
         self.reads.set(self.reads.get() + listing.entries.len());
         Ok(listing)

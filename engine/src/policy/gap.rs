@@ -99,6 +99,15 @@ impl GapKind {
             .map(Self::aspect)
     }
 
+    /// The gap of one case without a name.
+    #[must_use]
+    pub fn gap(self) -> Gap {
+        Gap {
+            code: self.code().to_owned(),
+            text: self.text(1, ""),
+        }
+    }
+
     fn text(self, count: usize, names: &str) -> String {
         let plural = |one: &str, many: &str| {
             if count == 1 {

@@ -18,6 +18,7 @@ pub struct Policy {
     pub(crate) links: Vec<Link>,
     pub(crate) masks: Vec<Mask>,
     pub(crate) assembly: Option<AbsPath>,
+    pub(crate) kernel: Vec<AbsPath>,
     pub(crate) network: NetworkMode,
     pub(crate) env: Vec<(Vec<u8>, Vec<u8>)>,
     pub(crate) withheld: Vec<String>,

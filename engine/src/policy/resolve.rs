@@ -53,6 +53,7 @@ pub fn resolve(
     let environment = environment(context, spec.env(), spec.network());
     let links = layout.links();
     let assembly = layout.assembly();
+    let kernel = layout.kernel_controls();
     let gaps = std::mem::take(&mut layout.gaps).finish();
     let sentences = sentences(&Summary {
         layout: &layout,
@@ -74,6 +75,7 @@ pub fn resolve(
         links,
         masks: Vec::new(),
         assembly,
+        kernel,
         network: spec.network(),
         env: environment.vars,
         withheld: environment.withheld,
@@ -146,10 +148,6 @@ fn lay_out_binds(
         });
     }
     layout.add_runtime();
-    if !layout.is_visible(&layout.home) {
-        layout.private(layout.home.clone(), 0o700, false);
-    }
-
     let mut found: Vec<(Located, Access, &ValidBind)> = Vec::with_capacity(binds.len());
     for bind in binds {
         let at = layout.locate(&bind.path, PathRole::Bind)?;
@@ -195,6 +193,10 @@ fn lay_out_binds(
     }
     for (at, access, _) in &found {
         layout.bind(at, *access, BindRole::Listed);
+    }
+    // A home of its own, unless a bind already shows the real one.
+    if !layout.is_visible(&layout.home) {
+        layout.private(layout.home.clone(), 0o700, false);
     }
     for (at, access, _) in &found {
         add_repository(layout, &at.path, *access, denials);

@@ -166,7 +166,8 @@ pub(super) fn not_bindable(path: &AbsPath) -> Option<&'static str> {
     let inside = |name: &str| AbsPath::new(name).is_ok_and(|dir| path.is_within(&dir));
     let kernel = ["/proc", "/sys", "/dev"].into_iter().any(inside);
     let run = inside("/run") && !inside("/run/media");
-    if is_own || kernel || run {
+    let display = inside("/tmp/.X11-unix") || inside("/tmp/.ICE-unix");
+    if is_own || kernel || run || display {
         return Some("every sandbox has its own");
     }
     None
@@ -236,6 +237,21 @@ impl Layout<'_> {
                 NodeKind::Symlink | NodeKind::Socket | NodeKind::Special => {}
             }
         }
+    }
+
+    /// Kernel controls in `/proc` that user 0 could write even without capabilities.
+    pub(super) fn kernel_controls(&self) -> Vec<AbsPath> {
+        [
+            "/proc/sys",
+            "/proc/sysrq-trigger",
+            "/proc/irq",
+            "/proc/bus",
+            "/proc/fs",
+        ]
+        .into_iter()
+        .filter_map(|text| AbsPath::new(text).ok())
+        .filter(|path| self.host.symlink_metadata(path).is_ok())
+        .collect()
     }
 
     /// Where a root of many mounts can be put together: a directory that exists, and that nothing

@@ -20,6 +20,10 @@ const ROUNDS: u32 = 200;
 /// Looks at the frozen flag, a millisecond apart.
 const LOOKS: u32 = 2000;
 
+/// Set by tests of the other freezer.
+#[cfg(test)]
+pub(super) static FORBIDDEN: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
 /// The cgroup of one session; removed when dropped, if it is empty by then.
@@ -33,6 +37,10 @@ impl SessionCgroup {
     /// A new group with one guard in it, before that guard has started anything. `None` where
     /// there is no writable version 2 hierarchy.
     pub(super) fn around(guard: i32) -> Option<Self> {
+        #[cfg(test)]
+        if FORBIDDEN.load(Ordering::SeqCst) {
+            return None;
+        }
         let parent = own_group()?;
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let dir = parent.join(format!(

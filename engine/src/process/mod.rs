@@ -56,3 +56,9 @@ pub(crate) fn null() -> std::io::Result<std::os::fd::OwnedFd> {
         .open("/dev/null")?
         .into())
 }
+
+/// Makes every later session of this process freeze by its guard.
+#[cfg(all(test, target_os = "linux"))]
+pub(crate) fn forbid_cgroups_for_test() {
+    cgroup::FORBIDDEN.store(true, std::sync::atomic::Ordering::SeqCst);
+}

@@ -24,8 +24,10 @@ pub(crate) enum Freezer {
         stopped: Vec<(i32, u64)>,
         /// Passes so far.
         passes: u32,
+        /// The last pass found nobody running.
+        quiet: bool,
     },
-    /// A whole pass found nobody running.
+    /// Two whole passes in a row found nobody running.
     Frozen {
         /// Those stopped by us.
         stopped: Vec<(i32, u64)>,
@@ -57,20 +59,34 @@ impl Freezer {
     /// Starts, or checks again what is frozen already.
     pub(crate) fn begin(&mut self) {
         let stopped = self.take_stopped();
-        *self = Self::Freezing { stopped, passes: 0 };
+        *self = Self::Freezing {
+            stopped,
+            passes: 0,
+            quiet: false,
+        };
     }
 
     /// One pass over everybody.
     pub(crate) fn pass(&mut self, scope: Scope) -> Outcome {
-        let Self::Freezing { stopped, passes } = self else {
+        let Self::Freezing {
+            stopped,
+            passes,
+            quiet,
+        } = self
+        else {
             return Outcome::Again;
         };
         *passes += 1;
-        let running = stop_running(&members(scope), stopped, |member| {
+        let members = members(scope);
+        let running = stop_running(&members, stopped, |member| {
             member.signal(libc::SIGSTOP).is_ok()
         });
-        if running == 0 {
-            let stopped = std::mem::take(stopped);
+        // A pass is no instant: a child may be forked after the list was read and before its
+        // parent was. The next list is read when every parent of this one is down.
+        let quiet_before = std::mem::replace(quiet, running == 0);
+        if running == 0 && quiet_before {
+            let mut stopped = std::mem::take(stopped);
+            stopped.retain(|identity| members.iter().any(|it| it.identity() == *identity));
             let count = u32::try_from(stopped.len()).unwrap_or(u32::MAX);
             *self = Self::Frozen { stopped };
             Outcome::Frozen(count)
@@ -108,12 +124,12 @@ fn stop_running(
     mut stop: impl FnMut(&Member) -> bool,
 ) -> u32 {
     let mut running = HashSet::new();
+    let mut waiting = Vec::new();
     // Parents come first, so each finds its parent judged.
     for member in members.iter().filter(|member| !member.is_halted()) {
         let ours = stopped.contains(&member.identity());
-        // With the signal pending, an uninterruptible wait (a parent in vfork(2) whose child
-        // is stopped) cannot come back to the program without stopping first.
         if ours && member.state == 'D' {
+            waiting.push(member.pid);
             continue;
         }
         running.insert(member.pid);
@@ -123,6 +139,10 @@ fn stop_running(
             stopped.push(member.identity());
         }
     }
+    // A parent in vfork(2) waits in D for its child, and with its own stop pending cannot come
+    // back to the program; any other D is on its way somewhere.
+    let in_vfork = |pid| members.iter().any(|it| it.ppid == pid && it.is_stopped());
+    running.extend(waiting.into_iter().filter(|pid| !in_vfork(*pid)));
     u32::try_from(running.len()).unwrap_or(u32::MAX)
 }
 
@@ -184,7 +204,7 @@ mod tests {
         assert_eq!(pass(['S', 'S', 'S']), (3, vec![2]));
         assert_eq!(pass(['R', 'S', 'S']), (3, vec![2]));
         assert_eq!(pass(['T', 'S', 'S']), (2, vec![3]));
-        assert_eq!(pass(['T', 'D', 'S']), (1, vec![4]));
+        assert_eq!(pass(['T', 'D', 'S']), (2, vec![4]));
         assert_eq!(pass(['T', 'D', 'T']), (0, vec![]));
     }
 
@@ -196,10 +216,17 @@ mod tests {
     }
 
     #[test]
-    fn an_uninterruptible_wait_counts_as_running_until_the_signal_is_pending() {
+    fn an_uninterruptible_wait_counts_as_running_unless_it_is_for_a_stopped_child() {
         let mut stopped = Vec::new();
-        assert_eq!(stop_running(&[member(2, 'D')], &mut stopped, |_| true), 1);
-        assert_eq!(stop_running(&[member(2, 'D')], &mut stopped, |_| true), 0);
+        let child = |state| Member {
+            ppid: 2,
+            ..member(3, state)
+        };
+        let mut pass = |all: &[Member]| stop_running(all, &mut stopped, |_| true);
+        assert_eq!(pass(&[member(2, 'D')]), 1);
+        assert_eq!(pass(&[member(2, 'D')]), 1);
+        assert_eq!(pass(&[member(2, 'D'), child('Z')]), 1);
+        assert_eq!(pass(&[member(2, 'D'), child('T')]), 0);
     }
 
     #[test]

@@ -51,7 +51,12 @@ impl Member {
 
     /// Stopped, traced or dead: it runs none of its code.
     pub(crate) fn is_halted(&self) -> bool {
-        matches!(self.state, 'T' | 't' | 'Z' | 'X' | 'x')
+        self.is_stopped() || self.is_dead()
+    }
+
+    /// Stopped by a signal or a tracer.
+    pub(crate) fn is_stopped(&self) -> bool {
+        matches!(self.state, 'T' | 't')
     }
 
     /// Dead, and waiting for its parent.

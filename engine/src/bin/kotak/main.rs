@@ -51,12 +51,19 @@ fn execute(args: Args) -> Result<u8, Failure> {
     let switch = resolve_switch(args.sandbox.as_deref(), &variable)
         .map_err(|error| Failure::usage(error.problem()))?;
     let dirs = Dirs::from_environment().map_err(|error| Failure::usage(error.problem()))?;
-    let context = Context { dirs, switch, notices: Vec::new() };
+    let context = Context {
+        dirs,
+        switch,
+        notices: Vec::new(),
+    };
     if let Command::Sessions(options) = args.command {
         return sessions::list(&context.dirs, options, args.json);
     }
     let (_logs, problems) = Logs::init(&context.dirs);
-    let context = Context { notices: problems, ..context };
+    let context = Context {
+        notices: problems,
+        ..context
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -72,6 +72,7 @@ export class SessionTerminal {
   #session: SessionInfo;
   /** Output that an earlier window has already answered is only drawn. */
   #replaying: boolean;
+  #searchedHow = "";
   #opened = false;
   #fitted = false;
   #failures = 0;
@@ -241,18 +242,21 @@ export class SessionTerminal {
 
   #renew(): void {
     const { cols, rows } = this.#xterm;
+    const hadFocus = this.#frame.contains(document.activeElement);
     this.#pump?.stop();
     this.#xterm.dispose();
     this.#frame.replaceChildren();
     this.#xterm = this.#make(cols, rows);
     if (this.#opened) this.#open();
+    if (hadFocus) this.focus();
   }
 
   /** Takes the session as it now is; a new start under its id is another program, another stream. */
   follow(session: SessionInfo): void {
     const before = this.#session;
     this.#session = session;
-    if (session.startedAtMs === before.startedAtMs) {
+    const isRevived = isLive(session.phase) && !isLive(before.phase);
+    if (session.startedAtMs === before.startedAtMs && !isRevived) {
       // A size that came too early for the program is sent again.
       if (session.phase !== before.phase) this.#sendSize();
       return;
@@ -412,6 +416,10 @@ export class SessionTerminal {
       this.found = { at: 0, count: 0 };
       return;
     }
+    // The addon looks for all matches anew only when it holds none, or for another term.
+    const how = `${options.caseSensitive} ${options.regex}`;
+    if (how !== this.#searchedHow) this.#search.clearDecorations();
+    this.#searchedHow = how;
     const all = { ...options, incremental, decorations: findColours() };
     try {
       if (options.regex) new RegExp(term);

@@ -318,6 +318,39 @@ describe("a pane", () => {
       assert.deepEqual(await calls(page, "dismiss"), [["a"]]);
     }));
 
+  it("out of view goes on taking output, and shows it when it comes into view", () =>
+    withWindow("splits", {}, async (page) => {
+      await drawn(page, "412 modules");
+      await print(page, "while away\u001b[6n", "c");
+      await until(
+        page,
+        () => calls(page, "writeInput"),
+        (all) => all.some(([id]) => id === "c"),
+      );
+      await page.getByRole("navigation", { name: "Tabs" }).getByText("notes").click();
+      await drawn(page, "while away");
+      await page.keyboard.type("q");
+      await until(
+        page,
+        () => calls(page, "writeInput"),
+        (all) => all.at(-1)[0] === "c" && all.at(-1)[1][0] === 113,
+      );
+      await page.keyboard.press("Control+Shift+PageDown");
+      await drawn(page, "412 modules");
+    }));
+
+  it("has the keys again after a press on an empty part of the window", () =>
+    withWindow("idle", {}, async (page) => {
+      await drawn(page, "$");
+      await page.mouse.click(100, 600);
+      await page.keyboard.type("k");
+      await until(
+        page,
+        () => sent(page),
+        (text) => text === "k",
+      );
+    }));
+
   it("with a shell at its prompt closes at once", () =>
     withWindow("idle", {}, async (page) => {
       await drawn(page, "$");

@@ -89,6 +89,8 @@ export const scenarios: Record<string, () => FakeWorld> = {
       { sessions: [one], layout: tabs("a") },
       { processes: { a: [{ pid: 2, command: "bash", foreground: true }] } },
     ),
+  queries: () =>
+    world({ sessions: [one], layout: tabs("a") }, { output: { a: "before\x1b[c\x1b[6n\x1b]11;?\x07" } }),
   splits: () => {
     const sessions = [
       session({ id: "a", gaps }),

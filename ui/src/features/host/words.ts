@@ -1,4 +1,5 @@
-import type { HostVerdict, RowStatus } from "../../backend/generated";
+import { sentence } from "../../shared/visible";
+import type { HostRow, HostVerdict, RowStatus } from "../../backend/generated";
 
 export function statusWord(status: RowStatus): string {
   switch (status) {
@@ -11,6 +12,13 @@ export function statusWord(status: RowStatus): string {
     case "info":
       return "";
   }
+}
+
+/** What the capability makes possible, or would. */
+export function enablesWords(row: Pick<HostRow, "status" | "enables">): string {
+  return row.status === "missing"
+    ? sentence(`without it, not possible: ${row.enables}`)
+    : sentence(row.enables);
 }
 
 const HEADS = [

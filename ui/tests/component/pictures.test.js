@@ -48,7 +48,9 @@ const ask = (what) => async (page) => {
         ? ask.confirmRestart(wanted.processes, { what: "bash" })
         : wanted.kind === "paste"
           ? ask.confirmPaste(wanted.text)
-          : ask.confirmLink(wanted.url));
+          : wanted.kind === "quit"
+            ? ask.confirmQuit(wanted.sessions)
+            : ask.confirmLink(wanted.url));
   }, what);
   await page.getByRole("dialog").waitFor();
 };
@@ -100,6 +102,7 @@ const states = [
   ["sheet-none", "sheet-usual", choose("none Your own shell")],
   ["sheet-ask-first", "sheet-usual", choose("Ask first")],
   ["sheet-gaps", "sheet-gaps", sheet],
+  ["sheet-many-gaps", "sheet-many-gaps", sheet],
   ["sheet-command", "sheet-usual", choose("Command…")],
   ["sheet-last", "sheet-last", sheet],
   ["sheet-last-lost", "sheet-last-lost", sheet],
@@ -198,6 +201,17 @@ const states = [
     "question-link-warnings",
     "one",
     ask({ kind: "link", url: `http://docs.example.org:x@аpple.com/${"path/".repeat(60)}` }),
+  ],
+  [
+    "question-quit",
+    "one",
+    ask({
+      kind: "quit",
+      sessions: [
+        { title: "bash", where: "~/code/shop" },
+        { title: "claude", where: `~/${"deep/".repeat(30)}` },
+      ],
+    }),
   ],
   ["question-link-refused", "one", ask({ kind: "link", url: "file:///etc/passwd" })],
 ];

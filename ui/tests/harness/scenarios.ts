@@ -10,6 +10,7 @@ import {
   disabledHost,
   fullHost,
   gaps,
+  manyGaps,
   noUserns,
   presets,
   request,
@@ -145,6 +146,7 @@ export const scenarios: Record<string, () => FakeWorld> = {
   "sheet-restricted": () => world({ host: restrictedHost }),
   "sheet-disabled": () => world({ host: disabledHost }),
   "sheet-gaps": () => world({}, { gaps }),
+  "sheet-many-gaps": () => world({}, { gaps: manyGaps }),
   "sheet-last": () =>
     world({
       presets: presets.map((preset) => ({ ...preset, path: `/usr/bin/${preset.id}` })),

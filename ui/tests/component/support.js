@@ -50,6 +50,8 @@ export async function withWindow(scenario, options, look) {
   const errors = [];
   page.on("pageerror", (error) => errors.push(String(error)));
   page.on("console", (message) => {
+    // The software renderer of WebGL talks about its speed.
+    if (message.text().includes("GL Driver Message")) return;
     if (message.type() === "error" || message.type() === "warning") errors.push(message.text());
   });
   page.on("requestfailed", (request) => errors.push(`request failed: ${request.url()}`));

@@ -1,5 +1,5 @@
 // Component tests: builds the harness page, serves it on a free port of this host, and runs every
-// test file against it in headless Chromium. `npm run test:component [-- PATTERN]`.
+// test file against it in headless Chromium. `npm run test:component [-- FILES [NAMES]]`.
 import { spawn } from "node:child_process";
 import { createReadStream } from "node:fs";
 import { mkdir, readdir, rm, stat } from "node:fs/promises";
@@ -21,6 +21,10 @@ const POLICY = "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-
 
 function serve(root) {
   const server = createServer(async (request, response) => {
+    if (request.url === "/favicon.ico") {
+      response.writeHead(204).end();
+      return;
+    }
     const path = normalize(decodeURIComponent(new URL(request.url, "http://x").pathname));
     const file = join(root, path === "/" ? "index.html" : path);
     const found = file.startsWith(root) && (await stat(file).catch(() => null))?.isFile();
@@ -43,14 +47,23 @@ async function main() {
   await build({ configFile: join(here, "harness/vite.config.ts") });
   const server = await serve(join(results, "harness"));
 
-  const wanted = process.argv[2] ?? "";
+  const [wanted = "", names] = process.argv.slice(2);
   const files = (await readdir(join(here, "component")))
     .filter((name) => name.endsWith(".test.js") && name.includes(wanted))
     .map((name) => join(here, "component", name));
-  const child = spawn(process.execPath, ["--test", "--test-reporter=spec", ...files], {
-    stdio: "inherit",
-    env: { ...process.env, KOTAK_HARNESS: `http://127.0.0.1:${server.address().port}/` },
-  });
+  const child = spawn(
+    process.execPath,
+    [
+      "--test",
+      "--test-reporter=spec",
+      ...(names === undefined ? [] : [`--test-name-pattern=${names}`]),
+      ...files,
+    ],
+    {
+      stdio: "inherit",
+      env: { ...process.env, KOTAK_HARNESS: `http://127.0.0.1:${server.address().port}/` },
+    },
+  );
   const code = await new Promise((resolve) => child.on("exit", resolve));
   server.close();
   process.exitCode = code ?? 1;

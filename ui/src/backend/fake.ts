@@ -368,13 +368,14 @@ export class FakeBackend implements Backend {
 
   #sentences(request: LaunchRequest, backend: SandboxBackend | null): string[] {
     if (backend === "none") return ["**No sandbox.** Everything you can do, it can do."];
+    const folder = request.cwd.replace(this.#state.home, "~");
     const writes =
       request.mode === "chat"
-        ? `Can write to **${request.cwd}** and **your home**, but not to **23 protected paths**.`
-        : "Can write to **nothing** of yours.";
+        ? `Can write to **${folder}** and **your home**, but not to **23 protected paths**.`
+        : "Can write to **nothing of yours**; temporary files are private to the session.";
     const network =
       request.network === "open" ? "Uses **this host’s network**, not observed." : "Has **no route out**.";
-    return [writes, "Cannot read **.ssh, .aws, .gnupg, gh** and 14 other secrets.", network];
+    return [writes, "Can not read **~/.ssh**, **~/.aws**, **~/.gnupg** and **15 more**.", network];
   }
 
   #launched(request: LaunchRequest, id: string): SessionInfo {

@@ -59,8 +59,8 @@ function call<C extends keyof Commands>(
  * Keystrokes travel as a raw body: no JSON number array. The session's id is in a header; ids are
  * of `[A-Za-z0-9-]`.
  */
-function writeInput(id: string, bytes: Uint8Array): Promise<void> {
-  return answered(invoke<void>("write_input", bytes, { headers: { "kotak-session": id } }));
+async function writeInput(id: string, bytes: Uint8Array): Promise<void> {
+  await answered(invoke<null>("write_input", bytes, { headers: { "kotak-session": id } }));
 }
 
 /** The engine keeps one subscription per window: a later one takes the place of this. */

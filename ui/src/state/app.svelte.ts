@@ -65,14 +65,14 @@ export class App {
   terminals: TerminalActions | null = null;
   #unsubscribe: () => void = () => undefined;
   /** Runs that an earlier window has already shown and answered. */
-  readonly #foundRuns: ReadonlySet<string>;
+  readonly #foundRuns: readonly string[];
   #saveTimer: ReturnType<typeof setTimeout> | undefined;
   #saved = "";
 
   constructor(backend: Backend, snapshot: Snapshot) {
     this.backend = backend;
     this.#engine = fromSnapshot(snapshot);
-    this.#foundRuns = new Set(snapshot.sessions.map(runOf));
+    this.#foundRuns = snapshot.sessions.map(runOf);
     this.#saved = snapshot.layout ?? "";
     const saved = parseLayout(snapshot.layout) ?? emptyLayout;
     this.layout = this.#fitted(saved);
@@ -133,7 +133,7 @@ export class App {
 
   /** Whether this run began under this window, so that nothing of it was shown before. */
   startedHere(session: SessionInfo): boolean {
-    return !this.#foundRuns.has(runOf(session));
+    return !this.#foundRuns.includes(runOf(session));
   }
 
   /** The session of the pane that has the focus. */

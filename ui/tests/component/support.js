@@ -45,11 +45,13 @@ export async function withWindow(scenario, options, look) {
     reducedMotion: "reduce",
     ...rest,
   });
-  context.setDefaultTimeout(15_000);
+  context.setDefaultTimeout(6_000);
   const page = await context.newPage();
   const errors = [];
   page.on("pageerror", (error) => errors.push(String(error)));
   page.on("console", (message) => {
+    // The software renderer of WebGL talks about its speed.
+    if (message.text().includes("GL Driver Message")) return;
     if (message.type() === "error" || message.type() === "warning") errors.push(message.text());
   });
   page.on("requestfailed", (request) => errors.push(`request failed: ${request.url()}`));

@@ -59,6 +59,24 @@ export const gaps: Gap[] = [
   { code: "filename-rules-off", text: "filename rules are off: new .env, *.key and *.pem files can be made" },
 ];
 
+/** As many as a host can have. */
+export const manyGaps: Gap[] = [
+  ...gaps,
+  {
+    code: "missing-secret-path",
+    text: "9 secret paths do not exist yet, among them ~/.azure, ~/.kube and ~/.netrc",
+  },
+  {
+    code: "secret-file-replaced",
+    text: "a secret file that a host program replaces loses its mask until the next launch",
+  },
+  {
+    code: "unsearched-directories",
+    text: "12 folders were not searched for repositories, among them ~/mirror",
+  },
+  { code: "sockets-in-visible-folders", text: "2 Unix sockets in visible folders can be connected to" },
+];
+
 const backends: BackendReport[] = [
   {
     backend: "microvm",
@@ -91,22 +109,32 @@ function row(id: string, label: string, detail: string, enables = ""): HostRow {
 export const usualHost: HostReport = {
   verdict: {
     state: "on",
-    line: "agent sandbox ON: bubblewrap 0.8.0, namespace isolation, no kernel boundary",
+    line: "agent sandbox ON — bubblewrap 0.8.0, namespace isolation, no kernel boundary",
   },
   backends,
   rows: [
-    row("bubblewrap", "bubblewrap", "0.8.0 at /usr/bin/bwrap", "builds native sandboxes"),
+    row(
+      "bubblewrap",
+      "bubblewrap",
+      "0.8.0 at /usr/bin/bwrap",
+      "The native backend: builds the sandbox’s namespaces and mounts.",
+    ),
     row("trial", "Trial sandbox", "passed 9 of 9 checks in 14 ms"),
-    row("socat", "socat", "1.7.4.4 at /usr/bin/socat", "bridges the network to the proxy"),
+    row(
+      "socat",
+      "socat",
+      "1.7.4.4 at /usr/bin/socat",
+      "The documented bridge from a sandbox’s network to the host’s proxy.",
+    ),
     row("user-namespaces", "User namespaces", "allowed for you"),
-    row("landlock", "Landlock", "ABI 7", "scopes for signals and abstract sockets"),
+    row("landlock", "Landlock", "ABI 7", "Scopes for signals and abstract sockets."),
     row("seccomp-notify", "System call notices", "kernel 6.18"),
     {
       id: "kvm",
       label: "KVM",
       status: "partial",
       detail: "/dev/kvm opens",
-      enables: "virtual machines at full speed",
+      enables: "Runs virtual machines at full speed.",
       cause: "guest kernel code is emulated, so no stock kernel can boot",
       fix: { text: "use a host with hardware virtualisation", command: null },
     },
@@ -114,8 +142,8 @@ export const usualHost: HostReport = {
       id: "qemu",
       label: "QEMU",
       status: "missing",
-      detail: "",
-      enables: "microVM stations",
+      detail: "missing",
+      enables: "Runs microVMs.",
       cause: "qemu-system-x86_64 is not on PATH",
       fix: { text: "install QEMU", command: "sudo apt-get install qemu-system-x86" },
     },
@@ -147,8 +175,8 @@ export const fullHost: HostReport = {
   backends: backends.map((report) => ({ ...report, available: true, problem: null })),
   rows: [
     ...usualHost.rows.filter((each) => each.status === "ok"),
-    row("kvm", "KVM", "/dev/kvm boots a guest", "virtual machines at full speed"),
-    row("qemu", "QEMU", "10.1.0 at /usr/bin/qemu-system-x86_64", "microVM stations"),
+    row("kvm", "KVM", "/dev/kvm boots a guest", "Runs virtual machines at full speed."),
+    row("qemu", "QEMU", "10.1.0 at /usr/bin/qemu-system-x86_64", "Runs microVMs."),
   ],
 };
 
@@ -163,7 +191,7 @@ export const bareHost: HostReport = {
   ...usualHost,
   verdict: {
     state: "unavailable",
-    line: "no OS-native agent sandbox on this host: install bubblewrap and socat with sudo apt-get install bubblewrap socat",
+    line: "no OS-native agent sandbox on this host — bwrap and socat are not on PATH: sudo apt-get install bubblewrap socat",
   },
   backends: withoutNative(noBwrap, true),
   rows: usualHost.rows.map((each) =>
@@ -186,7 +214,7 @@ export const restrictedHost: HostReport = {
   ...usualHost,
   verdict: {
     state: "unavailable",
-    line: "no OS-native agent sandbox on this host: AppArmor restricts unprivileged user namespaces",
+    line: "no OS-native agent sandbox on this host — AppArmor restricts unprivileged user namespaces",
   },
   backends: withoutNative(noUserns, false),
 };

@@ -10,6 +10,7 @@ import {
   disabledHost,
   fullHost,
   gaps,
+  manyGaps,
   noUserns,
   presets,
   request,
@@ -89,6 +90,8 @@ export const scenarios: Record<string, () => FakeWorld> = {
       { sessions: [one], layout: tabs("a") },
       { processes: { a: [{ pid: 2, command: "bash", foreground: true }] } },
     ),
+  queries: () =>
+    world({ sessions: [one], layout: tabs("a") }, { output: { a: "before\x1b[c\x1b[6n\x1b]11;?\x07" } }),
   splits: () => {
     const sessions = [
       session({ id: "a", gaps }),
@@ -143,6 +146,7 @@ export const scenarios: Record<string, () => FakeWorld> = {
   "sheet-restricted": () => world({ host: restrictedHost }),
   "sheet-disabled": () => world({ host: disabledHost }),
   "sheet-gaps": () => world({}, { gaps }),
+  "sheet-many-gaps": () => world({}, { gaps: manyGaps }),
   "sheet-last": () =>
     world({
       presets: presets.map((preset) => ({ ...preset, path: `/usr/bin/${preset.id}` })),

@@ -1,4 +1,4 @@
-import type { HostVerdict, RowStatus } from "../../backend/generated";
+import type { RowStatus } from "../../backend/generated";
 
 export function statusWord(status: RowStatus): string {
   switch (status) {
@@ -11,17 +11,4 @@ export function statusWord(status: RowStatus): string {
     case "info":
       return "";
   }
-}
-
-const HEADS = [
-  "agent sandbox DISABLED by --sandbox off",
-  "agent sandbox ON",
-  "no OS-native agent sandbox on this host",
-];
-
-/** The start-up line in two parts: the verdict itself, and its note or hint. */
-export function verdictParts(verdict: HostVerdict): { head: string; rest: string } {
-  const head = HEADS.find((each) => verdict.line.startsWith(each));
-  if (head === undefined) return { head: verdict.line, rest: "" };
-  return { head, rest: verdict.line.slice(head.length).replace(/^[\s:·,—–-]+/u, "") };
 }

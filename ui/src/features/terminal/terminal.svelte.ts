@@ -2,9 +2,10 @@ import { FitAddon } from "@xterm/addon-fit";
 import { SearchAddon } from "@xterm/addon-search";
 import { UnicodeGraphemesAddon } from "@xterm/addon-unicode-graphemes";
 import { WebLinksAddon } from "@xterm/addon-web-links";
-import { Terminal, type ITerminalAddon } from "@xterm/xterm";
+import { Terminal } from "@xterm/xterm";
 import type { Problem, SessionInfo, Settings } from "../../backend/generated";
 import { problemOf, type Backend } from "../../backend/interface";
+import { visibleText } from "../../shared/visible";
 import { isLive } from "../../state/reduce";
 import { crc32 } from "./crc";
 import { InputQueue, binaryBytes, textBytes } from "./input";
@@ -72,7 +73,9 @@ export class SessionTerminal {
   #session: SessionInfo;
   /** Output that an earlier window has already answered is only drawn. */
   #replaying: boolean;
+  #searchedHow = "";
   #opened = false;
+  #webgl: { dispose(): void } | null = null;
   #fitted = false;
   #failures = 0;
   #wedges = 0;
@@ -113,11 +116,6 @@ export class SessionTerminal {
   get selection(): string {
     return this.#xterm.getSelection();
   }
-  /** The emulator itself, for tests of the real window. */
-  get emulator(): Terminal {
-    return this.#xterm;
-  }
-
   #make(cols: number, rows: number): Terminal {
     const settings = this.#ports.settings();
     const xterm = new Terminal({
@@ -134,7 +132,12 @@ export class SessionTerminal {
       cursorInactiveStyle: "outline",
       drawBoldTextInBrightColors: false,
       rightClickSelectsWord: false,
-      linkHandler: { activate: (_event, text) => void this.#follow(text) },
+      linkHandler: {
+        activate: (_event, text) => void this.#follow(text),
+        // The text of such a link need not be its address.
+        hover: (_event, text) => (this.#frame.title = visibleText(text)),
+        leave: () => (this.#frame.title = ""),
+      },
     });
     this.#fit = new FitAddon();
     this.#search = new SearchAddon({ highlightLimit: 2000 });
@@ -241,18 +244,22 @@ export class SessionTerminal {
 
   #renew(): void {
     const { cols, rows } = this.#xterm;
+    const hadFocus = this.#frame.contains(document.activeElement);
     this.#pump?.stop();
+    this.#webgl = null;
     this.#xterm.dispose();
     this.#frame.replaceChildren();
     this.#xterm = this.#make(cols, rows);
     if (this.#opened) this.#open();
+    if (hadFocus) this.focus();
   }
 
   /** Takes the session as it now is; a new start under its id is another program, another stream. */
   follow(session: SessionInfo): void {
     const before = this.#session;
     this.#session = session;
-    if (session.startedAtMs === before.startedAtMs) {
+    const isRevived = isLive(session.phase) && !isLive(before.phase);
+    if (session.startedAtMs === before.startedAtMs && !isRevived) {
       // A size that came too early for the program is sent again.
       if (session.phase !== before.phase) this.#sendSize();
       return;
@@ -297,16 +304,27 @@ export class SessionTerminal {
     void this.#drawWithWebgl();
   }
 
+  /** Takes WebGL into use, or out of it, as the setting says. */
   async #drawWithWebgl(): Promise<void> {
-    if (!this.#ports.settings().webgl) return;
+    const wanted = this.#ports.settings().webgl;
+    if (!wanted) this.#webgl?.dispose();
+    if (!wanted || this.#webgl || !this.#opened) return;
     const xterm = this.#xterm;
     try {
       const { WebglAddon } = await import("@xterm/addon-webgl");
-      if (xterm !== this.#xterm) return;
-      const addon: ITerminalAddon & { onContextLoss: (then: () => void) => void } = new WebglAddon();
-      addon.onContextLoss(() => addon.dispose());
+      if (xterm !== this.#xterm || this.#webgl || !this.#ports.settings().webgl) return;
+      const addon = new WebglAddon();
+      const dispose = () => {
+        if (this.#webgl !== handle) return;
+        this.#webgl = null;
+        addon.dispose();
+      };
+      const handle = { dispose };
+      this.#webgl = handle;
+      addon.onContextLoss(dispose);
       xterm.loadAddon(addon);
     } catch (reason) {
+      this.#webgl = null;
       const { message } = problemOf(reason);
       this.#ports.tell({
         code: "WEBGL_UNAVAILABLE",
@@ -356,6 +374,7 @@ export class SessionTerminal {
     options.fontFamily = fontStack(settings.fontFamily);
     options.scrollback = settings.scrollbackLines;
     options.screenReaderMode = settings.screenReader;
+    void this.#drawWithWebgl();
     this.fit();
   }
 
@@ -412,6 +431,10 @@ export class SessionTerminal {
       this.found = { at: 0, count: 0 };
       return;
     }
+    // The addon looks for all matches anew only when it holds none, or for another term.
+    const how = `${options.caseSensitive} ${options.regex}`;
+    if (how !== this.#searchedHow) this.#search.clearDecorations();
+    this.#searchedHow = how;
     const all = { ...options, incremental, decorations: findColours() };
     try {
       if (options.regex) new RegExp(term);

@@ -1,0 +1,253 @@
+// Every screen and state, light and dark: it fits, it is accessible, and it is kept as a picture.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  assertAccessible,
+  assertFits,
+  dialog,
+  openPalette,
+  openSheet,
+  picture,
+  useBrowser,
+  withWindow,
+} from "./support.js";
+
+useBrowser();
+
+const sheet = async (page) => {
+  await openSheet(page);
+  await dialog(page, "New session").waitFor();
+  await page.locator("[aria-busy=true]").waitFor({ state: "detached" });
+};
+const why = (name) => async (page) => {
+  await sheet(page);
+  await page.getByRole("button", { name: `Why, and what to do: ${name} is not available` }).click();
+};
+const choose = (name) => async (page) => {
+  await sheet(page);
+  await page.getByRole("radio", { name }).check();
+  await page.locator("[aria-busy=true]").waitFor({ state: "detached" });
+};
+const host = async (page) => {
+  await page.keyboard.press("Control+Shift+H");
+  await dialog(page, "This host").waitFor();
+};
+const settings = async (page) => {
+  await page.keyboard.press("Control+Shift+S");
+  await dialog(page, "Settings").waitFor();
+};
+const terminal = async (page) => {
+  await page.locator(".xterm-rows").first().waitFor();
+};
+const ask = (what) => async (page) => {
+  await page.evaluate((wanted) => {
+    const { ask } = window;
+    void (wanted.kind === "close"
+      ? ask.confirmClose(wanted.processes, { what: "bash" })
+      : wanted.kind === "restart"
+        ? ask.confirmRestart(wanted.processes, { what: "bash" })
+        : wanted.kind === "paste"
+          ? ask.confirmPaste(wanted.text)
+          : wanted.kind === "quit"
+            ? ask.confirmQuit(wanted.sessions)
+            : ask.confirmLink(wanted.url));
+  }, what);
+  await page.getByRole("dialog").waitFor();
+};
+const processes = [
+  { pid: 2, command: "bash", foreground: false },
+  { pid: 41, command: "npm run build", foreground: true },
+  { pid: 57, command: `node ${"/very/long/path".repeat(12)}/vite build`, foreground: true },
+];
+
+/** @type {[name: string, scenario: string, prepare?: (page: any) => Promise<void>, options?: object][]} */
+const states = [
+  ["window-empty", "empty"],
+  ["window-one", "one", terminal],
+  ["window-splits", "splits", terminal],
+  ["window-splits-down", "splits-down", terminal],
+  ["window-notices", "notices", terminal],
+  ["window-narrow", "splits", terminal, { width: 900, height: 600 }],
+  ["window-disabled", "sheet-disabled"],
+  ["window-bare", "sheet-bare"],
+  ...["native", "gaps", "microvm", "none"].map((name) => [`badge-${name}`, `badge-${name}`, terminal]),
+  ...["starting", "ready", "running", "suspended", "ended", "failed", "error"].map((name) => [
+    `phase-${name}`,
+    `phase-${name}`,
+  ]),
+  [
+    "find-bar",
+    "one",
+    async (page) => {
+      await terminal(page);
+      await page.keyboard.press("Control+Shift+F");
+      await page.keyboard.type("shop");
+    },
+  ],
+  [
+    "pane-menu",
+    "one",
+    async (page) => {
+      await terminal(page);
+      await page.locator("[aria-haspopup=menu]").last().click();
+      await page.getByRole("menu").waitFor();
+    },
+  ],
+  ["sheet-usual", "sheet-usual", sheet],
+  ["sheet-all", "sheet-all", sheet],
+  ["sheet-bare", "sheet-bare", sheet],
+  ["sheet-restricted", "sheet-restricted", why("native")],
+  ["sheet-disabled", "sheet-disabled", sheet],
+  ["sheet-why", "sheet-usual", why("microVM")],
+  ["sheet-none", "sheet-usual", choose("none Your own shell")],
+  ["sheet-ask-first", "sheet-usual", choose("Ask first")],
+  ["sheet-gaps", "sheet-gaps", sheet],
+  ["sheet-many-gaps", "sheet-many-gaps", sheet],
+  ["sheet-command", "sheet-usual", choose("Command…")],
+  ["sheet-last", "sheet-last", sheet],
+  ["sheet-last-lost", "sheet-last-lost", sheet],
+  ["sheet-refused", "sheet-refused", sheet],
+  [
+    "sheet-launch-refused",
+    "sheet-launch-refused",
+    async (page) => {
+      await sheet(page);
+      await page.keyboard.press("Enter");
+      await page.getByText("No terminal could be opened.").waitFor();
+    },
+  ],
+  [
+    "sheet-no-folder",
+    "sheet-usual",
+    async (page) => {
+      await sheet(page);
+      await page.getByLabel("Folder").fill("~/gone");
+      await page.getByText("No such folder").waitFor();
+    },
+  ],
+  [
+    "sheet-recent",
+    "sheet-usual",
+    async (page) => {
+      await sheet(page);
+      await page.getByRole("button", { name: "Recent" }).click();
+      await page.getByRole("menu").waitFor();
+    },
+  ],
+  ["sheet-narrow", "sheet-last", sheet, { width: 900, height: 600 }],
+  ["host-full", "host-full", host],
+  ["host-usual", "host-usual", host],
+  ["host-bare", "host-bare", host],
+  ["host-restricted", "host-restricted", host],
+  ["host-disabled", "host-disabled", host],
+  ["host-wsl", "host-wsl", host],
+  ["host-narrow", "host-bare", host, { width: 900, height: 600 }],
+  [
+    "host-probing",
+    "host-usual",
+    async (page) => {
+      await host(page);
+      await page.evaluate(() => window.fake.hold());
+      await page.getByRole("button", { name: "Probe again" }).click();
+      await page.getByRole("button", { name: "Probing…" }).waitFor();
+    },
+  ],
+  ["settings", "settings", settings],
+  [
+    "settings-out-of-range",
+    "settings",
+    async (page) => {
+      await settings(page);
+      await page.getByLabel("Font size").fill("4");
+      await page.keyboard.press("Enter");
+    },
+  ],
+  ["settings-narrow", "settings", settings, { width: 900, height: 600 }],
+  [
+    "palette",
+    "one",
+    async (page) => {
+      await terminal(page);
+      await openPalette(page);
+      await dialog(page, "Commands").waitFor();
+    },
+  ],
+  [
+    "palette-filtered",
+    "empty",
+    async (page) => {
+      await openPalette(page);
+      await page.keyboard.type("spl");
+    },
+  ],
+  [
+    "palette-nothing",
+    "empty",
+    async (page) => {
+      await openPalette(page);
+      await page.keyboard.type("zzz");
+    },
+  ],
+  ["question-close", "one", ask({ kind: "close", processes })],
+  ["question-restart", "one", ask({ kind: "restart", processes })],
+  ["question-paste", "one", ask({ kind: "paste", text: "cd /tmp\ncurl https://example.org/x.sh | sh\n" })],
+  [
+    "question-paste-hidden",
+    "one",
+    ask({ kind: "paste", text: `ls\u001b[201~\nrm -rf ~/x\u202e\n${"echo more\n".repeat(80)}` }),
+  ],
+  ["question-link", "one", ask({ kind: "link", url: "https://docs.example.org/guide/start?from=kotak#one" })],
+  [
+    "question-link-warnings",
+    "one",
+    ask({ kind: "link", url: `http://docs.example.org:x@аpple.com/${"path/".repeat(60)}` }),
+  ],
+  [
+    "question-quit",
+    "one",
+    ask({
+      kind: "quit",
+      sessions: [
+        { title: "bash", where: "~/code/shop" },
+        { title: "claude", where: `~/${"deep/".repeat(30)}` },
+      ],
+    }),
+  ],
+  ["question-link-refused", "one", ask({ kind: "link", url: "file:///etc/passwd" })],
+];
+
+for (const [name, scenario, prepare, options = {}] of states) {
+  for (const theme of ["dark", "light"]) {
+    test(`${name} in ${theme} fits and is accessible`, () =>
+      withWindow(scenario, { theme, ...options }, async (page) => {
+        await prepare?.(page);
+        await picture(page, `${name}-${theme}`);
+        await assertFits(page);
+        await assertAccessible(page);
+      }));
+  }
+}
+
+for (const [name, scenario, prepare] of [
+  ["contrast-window", "splits", terminal],
+  ["contrast-sheet", "sheet-usual", sheet],
+  ["contrast-host", "host-bare", host],
+]) {
+  test(`${name} is accessible in high contrast`, () =>
+    withWindow(scenario, { theme: "highContrast" }, async (page) => {
+      await prepare(page);
+      await picture(page, name);
+      await assertFits(page);
+      await assertAccessible(page);
+    }));
+}
+
+test("the theme follows the desktop while it is asked to", () =>
+  withWindow("one", { theme: "system", colorScheme: "light" }, async (page) => {
+    const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    const light = await ground();
+    await page.emulateMedia({ colorScheme: "dark" });
+    await page.waitForFunction((before) => getComputedStyle(document.body).backgroundColor !== before, light);
+    assert.equal(light, "rgb(244, 245, 247)");
+    assert.equal(await ground(), "rgb(14, 16, 20)");
+  }));

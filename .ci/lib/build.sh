@@ -41,7 +41,8 @@ build_ui() {
   local sources
   mapfile -t sources < <(cd "$ROOT/ui" && find . -mindepth 1 -maxdepth 1 \
     ! -name node_modules ! -name dist ! -name tests ! -name test-results ! -name '.*')
-  unless_done "$ROOT/ui/dist/.kotak-built" "$(ui_state "${sources[@]}")" npm_build
+  [ -e "$ROOT/ui/dist/index.html" ] || rm -f "$ROOT/ui/node_modules/.kotak-built"
+  unless_done "$ROOT/ui/node_modules/.kotak-built" "$(ui_state "${sources[@]}")" npm_build
 }
 npm_build() {
   step "Building the window's pages (ui/dist)"

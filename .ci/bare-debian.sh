@@ -22,7 +22,7 @@ mkdir -p "$store"
 
 if [ ! -e "$store/bookworm.tar" ]; then
   step "Making a bare Debian 12 (mmdebstrap)"
-  mmdebstrap --quiet --variant=minbase --include=git,make,sudo,ca-certificates \
+  mmdebstrap --quiet --format=tar --variant=minbase --include=git,make,sudo,ca-certificates \
     ${BARE_APT:+--aptopt="$BARE_APT"} bookworm "$store/bookworm.tar.part"
   mv "$store/bookworm.tar.part" "$store/bookworm.tar"
 fi

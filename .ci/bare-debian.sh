@@ -8,6 +8,8 @@
 #   BARE_PASS    names of environment variables to hand on
 #   BARE_CA_DIR  folder of additional *.crt files to trust
 #   BARE_APT     a line for apt.conf
+#   BARE_KEEP    keep the root afterwards, and say where
+#   BARE_REUSE   a kept root to go on in, instead of a new one
 . "$(dirname "${BASH_SOURCE[0]}")/lib/base.sh"
 
 [ "$(id -u)" = 0 ] || die "run this as root: it makes and enters a Debian root"
@@ -35,11 +37,11 @@ account=$1
 shift
 update-ca-certificates >/dev/null 2>&1
 home=/root
-if [ "$account" = user ]; then
+if [ "$account" = user ] && ! id someone >/dev/null 2>&1; then
   useradd --create-home --shell /bin/bash someone
   echo 'someone ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/someone
-  home=/home/someone
 fi
+[ "$account" = root ] || home=/home/someone
 keep=()
 for name in ${BARE_PASS:-}; do
   [ -n "${!name:-}" ] && keep+=("$name=${!name}")
@@ -52,8 +54,9 @@ as() {
     env -i HOME=/root USER=root LOGNAME=root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "${keep[@]}" "$@"
   fi
 }
-as git clone --quiet /mnt/repository.git "$home/kotak"
+[ -d "$home/kotak" ] || as git clone --quiet /mnt/repository.git "$home/kotak"
 cd "$home/kotak"
+as git pull --quiet
 for target; do
   started=$(date +%s)
   echo "-- $account: make $target"
@@ -70,8 +73,13 @@ INSIDE
 prove() {
   local account=$1
   local root
-  root=$(mktemp -d "$store/root.XXXXXX")
-  tar -xpf "$store/bookworm.tar" -C "$root"
+  if [ -n "${BARE_REUSE:-}" ]; then
+    root=$BARE_REUSE
+    rm -rf "$root/mnt/repository.git"
+  else
+    root=$(mktemp -d "$store/root.XXXXXX")
+    tar -xpf "$store/bookworm.tar" -C "$root"
+  fi
   cp -L /etc/resolv.conf "$root/etc/resolv.conf"
   printf '127.0.0.1 localhost bare\n' >"$root/etc/hosts"
   [ -z "${BARE_CA_DIR:-}" ] || cp "$BARE_CA_DIR"/*.crt "$root/usr/local/share/ca-certificates/"
@@ -108,7 +116,7 @@ prove() {
     rmdir /.outside
     exec bash -c "$script" bare "$@"
   ' enter "$root" "$inside" "$account" "${targets[@]}" </dev/null || code=$?
-  if [ -n "${BARE_KEEP:-}" ]; then
+  if [ -n "${BARE_KEEP:-}${BARE_REUSE:-}" ]; then
     say "kept: $root"
   else
     rm -rf --one-file-system "$root"

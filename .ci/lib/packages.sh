@@ -31,21 +31,26 @@ candidate() {
 APT_LISTS_ARE_FRESH=no
 refresh_apt() {
   [ "$APT_LISTS_ARE_FRESH" = yes ] && return 0
-  as_root apt-get update -q
+  as_root apt-get update -qq
   APT_LISTS_ARE_FRESH=yes
 }
 
 # install_packages WHY PACKAGE...: says what it will do, then does it. Removes nothing.
 install_packages() {
-  local why=$1
+  local why=$1 log
   shift
+  mkdir -p "$TARGET"
+  log=$TARGET/apt-get.log
   say ""
-  say "Kotak will now install, with apt-get, $why:"
+  say "Kotak will now install, with apt-get, $why (its output goes to $log):"
   printf '  %s\n' "$@"
   as_root env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -q -y --no-install-recommends --no-remove "$@" ||
+    apt-get install -qq -y -o Dpkg::Use-Pty=0 --no-install-recommends --no-remove "$@" >"$log" 2>&1 || {
+    cat "$log" >&2
     die "apt-get could not install: $*
 Nothing of yours was removed. Mend what apt-get says above, then run the same command again."
+  }
+  say "Installed."
 }
 
 # The whole list in one place, for a distribution that this script does not know.

@@ -8,7 +8,7 @@ build_tests() {
   local messages=$LOGS/build-messages
   cargo test "${CARGO_SCOPE[@]}" --no-run --message-format=json-render-diagnostics >"$messages" ||
     return
-  grep '"reason":"compiler-artifact"' "$messages" | grep '"test":true' |
+  grep '"test":true},"features"' "$messages" |
     sed -n 's/.*"manifest_path":"\(.*\)\/Cargo\.toml".*"kind":\["\([a-z-]*\)".*"name":"\([^"]*\)","src_path".*"executable":"\([^"]*\)".*/\1\t\2\t\3\t\4/p' \
       >"$BINARIES"
   [ -s "$BINARIES" ]

@@ -21,7 +21,7 @@ use_toolchain() {
   export PATH
 }
 
-rust_version() { rustc --version 2>/dev/null | sed -n 's/^rustc \([0-9.]*\).*/\1/p'; }
+rust_version() { { rustc --version 2>/dev/null || true; } | sed -n 's/^rustc \([0-9.]*\).*/\1/p'; }
 
 rust_is_new_enough() {
   have cargo && have rustc || return 1

@@ -19,7 +19,7 @@ run_binary() {
   shift 3
   local out=$LOGS/files-$role environment=(
     LANG=C.UTF-8 TERM=xterm-256color SHELL=/bin/bash RUST_BACKTRACE=1
-    CARGO_MANIFEST_DIR="$dir" KOTAK_BIN_DIR="$TARGET/debug" KOTAK_TEST_FILES="$out"
+    CARGO_MANIFEST_DIR="$dir" KOTAK_BIN_DIR="$TARGET/debug" KOTAK_PICTURES="$out"
   )
   in_ci && environment+=(CI=true)
   mkdir -p "$out"

@@ -25,6 +25,6 @@ documents_are_true() {
       echo "docs/security.md cites the test $name, which does not exist"
       bad=1
     }
-  done < <(grep -oE 'test `[^`]+`' docs/security.md | sed 's/^test `//; s/`$//' | sort -u)
+  done < <(grep -oE '`[a-z0-9]+(_[a-z0-9]+){2,}`' docs/security.md | tr -d '`' | sort -u)
   return "$bad"
 }

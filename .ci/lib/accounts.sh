@@ -17,7 +17,8 @@ ensure_test_user() {
 run_binary() {
   local role=$1 dir=$2 binary=$3
   shift 3
-  local out=$LOGS/files-$role environment=(
+  local out=$LOGS/files-$role
+  local environment=(
     LANG=C.UTF-8 TERM=xterm-256color SHELL=/bin/bash RUST_BACKTRACE=1
     CARGO_MANIFEST_DIR="$dir" KOTAK_BIN_DIR="$TARGET/debug" KOTAK_PICTURES="$out"
   )

@@ -27,10 +27,8 @@ if [ "$role" = user ]; then
     fi
   done
 fi
-# A handle of the clone that stays valid when what is above it is covered.
-handle=$(mktemp -d)
-mount --rbind "$clone" "$handle"
-exec {held}<"$handle"
+# The clone again at a place that is not covered.
+mount --rbind "$clone" /mnt
 covered=no
 for place in "${hidden[@]}"; do
   [ -d "$place" ] || continue
@@ -45,9 +43,9 @@ for place in "${hidden[@]}"; do
 done
 if [ "$covered" = yes ]; then
   mkdir -p "$clone"
-  mount --rbind "/proc/self/fd/$held" "$clone"
+  mount --rbind /mnt "$clone"
 fi
-exec {held}<&-
+umount -l /mnt
 mkdir -m 1777 /tmp/.X11-unix
 
 if [ "$role" = root ]; then

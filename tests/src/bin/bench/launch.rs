@@ -80,7 +80,10 @@ async fn compare(
         whole.push(began.elapsed());
 
         let command = plain_command(&shown).ok_or("the session's command line is of a new form")?;
-        mounts = command.iter().filter(|arg| arg.contains("bind") || *arg == "--tmpfs").count();
+        mounts = command
+            .iter()
+            .filter(|arg| arg.contains("bind") || *arg == "--tmpfs")
+            .count();
         plain.push(run_plain(&command)?);
     }
     let (ours, whole, plain) = (median(&ours), median(&whole), median(&plain));
@@ -101,18 +104,31 @@ async fn run_true(
     id: &str,
     spec: ValidSpec,
 ) -> Result<Vec<String>, Box<dyn Error>> {
-    let request =
-        SandboxRequest { spec, choice: Some(BackendChoice::Native), client: ClientDefault::Command };
+    let request = SandboxRequest {
+        spec,
+        choice: Some(BackendChoice::Native),
+        client: ClientDefault::Command,
+    };
     let handle = manager.launch(request).await.map_err(told)?;
     if let Some(problem) = handle.error {
         return Err(told(problem).into());
     }
-    let null = || File::options().read(true).write(true).open("/dev/null").map(OwnedFd::from);
+    let null = || {
+        File::options()
+            .read(true)
+            .write(true)
+            .open("/dev/null")
+            .map(OwnedFd::from)
+    };
     let request = ExecRequest {
         argv: vec!["/usr/bin/true".into()],
         cwd: None,
         env: Vec::new(),
-        stdio: ExecStdio::Streams { stdin: null()?, stdout: null()?, stderr: null()? },
+        stdio: ExecStdio::Streams {
+            stdin: null()?,
+            stdout: null()?,
+            stderr: null()?,
+        },
     };
     let end = manager.exec(id, request).await.map_err(told)?.wait().await;
     if end.exit_code != 0 {

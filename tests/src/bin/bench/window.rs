@@ -53,7 +53,10 @@ pub(crate) async fn measure() -> Result<(), Box<dyn Error>> {
     let asked = Instant::now();
     keys.send_keys("\u{e009}c\u{e000}").await?;
     wait_for(&window, "the answer to Ctrl-C", &shows("interrupted")).await?;
-    println!("  Ctrl-C in the middle of it: {} ms (target at most 250)", asked.elapsed().as_millis());
+    println!(
+        "  Ctrl-C in the middle of it: {} ms (target at most 250)",
+        asked.elapsed().as_millis()
+    );
     window.close().await;
     Ok(())
 }
@@ -84,8 +87,16 @@ async fn start(window: &Window, stage: &Stage, line: &str) -> Result<String, Box
         "rows": 40,
     });
     let session = call(window, "launch", json!({ "request": request })).await?;
-    let id = session.get("id").and_then(Value::as_str).ok_or("a session without an id")?.to_owned();
-    window.click(&format!("[data-testid=session-row][data-session-id='{id}']")).await;
+    let id = session
+        .get("id")
+        .and_then(Value::as_str)
+        .ok_or("a session without an id")?
+        .to_owned();
+    window
+        .click(&format!(
+            "[data-testid=session-row][data-session-id='{id}']"
+        ))
+        .await;
     Ok(id)
 }
 
@@ -94,7 +105,10 @@ async fn call(window: &Window, command: &str, payload: Value) -> Result<Value, B
     let script = "const [command, payload, done] = arguments; \
                   window.__TAURI_INTERNALS__.invoke(command, payload) \
                   .then(value => done({ ok: value }), error => done({ error }));";
-    let answer = window.client().execute_async(script, vec![json!(command), payload]).await?;
+    let answer = window
+        .client()
+        .execute_async(script, vec![json!(command), payload])
+        .await?;
     match answer.get("error") {
         Some(error) if !error.is_null() => Err(format!("{command}: {error}").into()),
         _ => Ok(answer.get("ok").cloned().unwrap_or_default()),

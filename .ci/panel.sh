@@ -38,7 +38,7 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-start_display
+start_display 1360x860x24
 rm -f "$image"
 setsid dbus-run-session -- "$panel" "$@" >"$log" 2>&1 &
 group=$!

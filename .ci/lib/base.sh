@@ -18,12 +18,13 @@ die() {
 }
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# True when this shell can act as root without being in anyone's way.
+# True when this shell can act as root.
 can_be_root() {
   [ "$(id -u)" = 0 ] && return 0
   have sudo || return 1
   sudo -n true 2>/dev/null && return 0
-  [ -t 0 ] && [ -t 2 ]
+  # With a terminal, sudo can ask for the password.
+  { : </dev/tty; } 2>/dev/null
 }
 
 # Runs a command as root: directly, or by sudo (which may ask for a password on a terminal).

@@ -8,7 +8,7 @@ CARGO_SCOPE=(--workspace --locked)
 # A name for the present contents of the given files and folders under ui/.
 ui_state() {
   (
-    cd "$ROOT/ui"
+    cd "$ROOT/ui" || exit
     find "$@" -type f -print0 2>/dev/null | LC_ALL=C sort -z | xargs -0 -r sha256sum
   ) | sha256sum | cut -d' ' -f1
 }

@@ -4,14 +4,14 @@
 DISPLAY_PID=
 DISPLAY_DIR=
 
-# Starts Xvfb on a free number, reachable with our cookie only, and exports DISPLAY.
+# start_display WIDTHxHEIGHTxDEPTH: starts Xvfb on a free number, reachable with our cookie only, and exports DISPLAY.
 start_display() {
   DISPLAY_DIR=$(mktemp -d "${TMPDIR:-/tmp}/kotak-display.XXXXXX")
   local cookie number=
   cookie=$(mcookie)
   export XAUTHORITY=$DISPLAY_DIR/auth
   xauth -q add :0 . "$cookie" 2>/dev/null
-  Xvfb -displayfd 3 -screen 0 "${1:-1360x860x24}" -nolisten tcp -noreset -auth "$XAUTHORITY" \
+  Xvfb -displayfd 3 -screen 0 "$1" -nolisten tcp -noreset -auth "$XAUTHORITY" \
     3>"$DISPLAY_DIR/number" >"$DISPLAY_DIR/log" 2>&1 &
   DISPLAY_PID=$!
   for _ in $(seq 100); do
@@ -40,7 +40,7 @@ picture() { import -window root "$1" 2>/dev/null; }
 # Waits until the window shows something and has stopped changing, and keeps its picture.
 # wait_until_drawn FILE PID: fails when the process ends or nothing is drawn in 60 seconds.
 wait_until_drawn() {
-  local file=$1 pid=$2 before= now colours
+  local file=$1 pid=$2 before="" now colours
   for _ in $(seq 120); do
     sleep 0.5
     kill -0 "$pid" 2>/dev/null || return 1

@@ -1,0 +1,160 @@
+//! Launching a session and running `true` in it, against bubblewrap doing the same.
+
+use crate::plain::plain_command;
+use crate::{median, millis};
+use kotak_engine::backend::{BackendChoice, ClientDefault};
+use kotak_engine::error::Problem;
+use kotak_engine::manager::{
+    Engine, EngineOptions, EngineRole, ExecRequest, ExecStdio, SandboxManager, SandboxPort,
+    SandboxRequest,
+};
+use kotak_engine::probe::Switch;
+use kotak_engine::spec::{EnvPolicy, Mode, SandboxSpec, TerminalRequest, ValidSpec};
+use kotak_engine::store::Dirs;
+use kotak_tests::Stage;
+use std::error::Error;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What the ratio is meant to stay below.
+const TARGET: f64 = 1.5;
+
+type Spec<'a> = dyn Fn(String) -> Result<ValidSpec, Box<dyn Error>> + 'a;
+
+/// Measures the fixed terminal profile and a launch with bind mounts.
+pub(crate) async fn measure(rounds: u32) -> Result<(), Box<dyn Error>> {
+    let stage = Stage::new();
+    let state = tempfile::tempdir()?;
+    let engine = Engine::start(EngineOptions {
+        switch: Switch::On,
+        dirs: Dirs::under(state.path()),
+        role: EngineRole::Command,
+    })
+    .await?;
+    let terminal = |session_id| {
+        Ok(ValidSpec::terminal(&TerminalRequest {
+            session_id,
+            workspace_id: "bench".to_owned(),
+            cwd: stage.work(),
+            mode: Mode::Chat,
+            protected_paths: Vec::new(),
+            network: None,
+            env_policy: EnvPolicy::default(),
+        })?)
+    };
+    let binds = |session_id: String| {
+        let spec = serde_json::json!({
+            "sessionId": session_id,
+            "workspaceId": "bench",
+            "bindMounts": [{ "hostPath": stage.work() }],
+            "guestWorkdir": stage.work(),
+        });
+        Ok(SandboxSpec::from_json(&spec.to_string())?.validate()?)
+    };
+    println!("Launch to the end of `true`, medians of {rounds}:");
+    compare(engine.manager(), "terminal profile", &terminal, rounds).await?;
+    compare(engine.manager(), "bind mounts", &binds, rounds).await?;
+    engine.shutdown().await;
+    Ok(())
+}
+
+async fn compare(
+    manager: &SandboxManager,
+    name: &str,
+    spec: &Spec<'_>,
+    rounds: u32,
+) -> Result<(), Box<dyn Error>> {
+    let mut ours = Vec::new();
+    let mut whole = Vec::new();
+    let mut plain = Vec::new();
+    let mut mounts = 0;
+    for round in 0..rounds {
+        let id = format!("bench-{}-{round}", name.replace(' ', "-"));
+        let checked = spec(id.clone())?;
+        let began = Instant::now();
+        let shown = run_true(manager, &id, checked).await?;
+        ours.push(began.elapsed());
+        manager.destroy(&id).await.map_err(told)?;
+        whole.push(began.elapsed());
+
+        let command = plain_command(&shown).ok_or("the session's command line is of a new form")?;
+        mounts = command
+            .iter()
+            .filter(|arg| arg.contains("bind") || *arg == "--tmpfs")
+            .count();
+        plain.push(run_plain(&command)?);
+    }
+    let (ours, whole, plain) = (median(&ours), median(&whole), median(&plain));
+    println!(
+        "  {name} ({mounts} mounts): Kotak {:.1} ms, with the session's end {:.1} ms; bubblewrap \
+         {:.1} ms; ratio {:.2} (target at most {TARGET})",
+        millis(ours),
+        millis(whole),
+        millis(plain),
+        ours.as_secs_f64() / plain.as_secs_f64(),
+    );
+    Ok(())
+}
+
+/// Launches, runs `true`, and returns the command line that the handle shows.
+async fn run_true(
+    manager: &SandboxManager,
+    id: &str,
+    spec: ValidSpec,
+) -> Result<Vec<String>, Box<dyn Error>> {
+    let request = SandboxRequest {
+        spec,
+        choice: Some(BackendChoice::Native),
+        client: ClientDefault::Command,
+    };
+    let handle = manager.launch(request).await.map_err(told)?;
+    if let Some(problem) = handle.error {
+        return Err(told(problem).into());
+    }
+    let null = || {
+        File::options()
+            .read(true)
+            .write(true)
+            .open("/dev/null")
+            .map(OwnedFd::from)
+    };
+    let request = ExecRequest {
+        argv: vec!["/usr/bin/true".into()],
+        cwd: None,
+        env: Vec::new(),
+        stdio: ExecStdio::Streams {
+            stdin: null()?,
+            stdout: null()?,
+            stderr: null()?,
+        },
+    };
+    let end = manager.exec(id, request).await.map_err(told)?.wait().await;
+    if end.exit_code != 0 {
+        return Err(format!("`true` ended with {}", end.exit_code).into());
+    }
+    let shown = handle.details.get("argv").cloned().unwrap_or_default();
+    Ok(serde_json::from_value(shown)?)
+}
+
+fn run_plain(command: &[String]) -> Result<Duration, Box<dyn Error>> {
+    let (program, arguments) = command.split_first().ok_or("no command")?;
+    let began = Instant::now();
+    let status = Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::inherit())
+        .status()?;
+    let took = began.elapsed();
+    if !status.success() {
+        return Err(format!("plain bubblewrap failed: {status}").into());
+    }
+    Ok(took)
+}
+
+fn told(problem: Problem) -> String {
+    format!("{}: {}", problem.code, problem.message)
+}

@@ -1,0 +1,36 @@
+//! `make bench`: what a launch costs against plain bubblewrap with the same mounts, and how fast
+//! the terminal in the real window is. Prints medians beside their targets; judges nothing.
+
+mod launch;
+mod plain;
+mod window;
+
+use std::error::Error;
+use std::time::Duration;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let what = std::env::args().nth(1);
+    let wanted = |name: &str| what.as_deref().is_none_or(|what| what == name);
+    let runtime = tokio::runtime::Runtime::new()?;
+    if wanted("launch") {
+        runtime.block_on(launch::measure(40))?;
+    }
+    if wanted("window") {
+        runtime.block_on(window::measure())?;
+    }
+    Ok(())
+}
+
+/// The middle of the samples.
+fn median(samples: &[Duration]) -> Duration {
+    let mut sorted = samples.to_vec();
+    sorted.sort_unstable();
+    sorted
+        .get(sorted.len() / 2)
+        .copied()
+        .unwrap_or(Duration::ZERO)
+}
+
+fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}

@@ -105,6 +105,7 @@ fn take_over(number: i32) -> Result<(OwnedFd, SignalFd), Errno> {
     for signal in OUTLIVED {
         sys::ignore_signal(signal as i32);
     }
+    sys::default_signal(Signal::SIGCHLD as i32);
     let mut mask = SigSet::empty();
     mask.add(Signal::SIGCHLD);
     mask.thread_set_mask()?;

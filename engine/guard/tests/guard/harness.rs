@@ -207,25 +207,19 @@ impl Guard {
             }
         };
         fix_descriptors(&mut command, &[(image.as_fd(), 12), (theirs.as_fd(), 13)]);
-        let child = command.spawn().unwrap();
-        Self {
-            socket: Some(ours),
-            receiver: Receiver::default(),
-            child,
-            pending: VecDeque::new(),
-            next_id: 1,
-        }
+        Self::around(ours, command.spawn().unwrap())
     }
 
-    /// Starts a guard under a command of one's own, in the native role.
-    pub(crate) fn spawn_unwrapped() -> Self {
+    /// Starts a guard by a command of one's own, with the socket at 13.
+    pub(crate) fn spawn_command(mut command: Command) -> Self {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let mut command = Command::new(BINARY);
-        command.args(["native", "13"]);
         fix_descriptors(&mut command, &[(theirs.as_fd(), 13)]);
-        let child = command.spawn().unwrap();
+        Self::around(ours, command.spawn().unwrap())
+    }
+
+    fn around(socket: UnixStream, child: Child) -> Self {
         Self {
-            socket: Some(ours),
+            socket: Some(socket),
             receiver: Receiver::default(),
             child,
             pending: VecDeque::new(),

@@ -1,5 +1,6 @@
 //! The guard itself.
 
+mod everybody;
 mod exec;
 mod freeze;
 mod processes;

@@ -183,7 +183,7 @@ impl NativeSandboxAdapter {
         let checks: Vec<String> =
             tree.report().passed.iter().map(|check| format!("{}: {}", check.name, check.detail)).collect();
         details.insert("verified".to_owned(), checks.into());
-        let enforcement = confirm(plan.enforcement, tree.report());
+        let enforcement = confirm(&plan, tree.report());
         Ok(Launched {
             backend: SandboxBackend::Native,
             tree,

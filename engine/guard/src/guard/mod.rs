@@ -1,5 +1,6 @@
 //! The guard itself.
 
+mod everybody;
 mod exec;
 mod freeze;
 mod processes;
@@ -105,6 +106,7 @@ fn take_over(number: i32) -> Result<(OwnedFd, SignalFd), Errno> {
     for signal in OUTLIVED {
         sys::ignore_signal(signal as i32);
     }
+    sys::default_signal(Signal::SIGCHLD as i32);
     let mut mask = SigSet::empty();
     mask.add(Signal::SIGCHLD);
     mask.thread_set_mask()?;

@@ -8,6 +8,11 @@ use std::{collections::BTreeMap, fs, io::Read, os::fd::AsFd};
 /// Longest command line in bytes that is reported.
 const COMMAND_LINE_BYTES: u64 = 4096;
 
+/// Bytes of command lines in one report; past them only names are given, and past this many
+/// processes nothing, so that any session's report fits into a frame.
+const REPORT_BYTES: usize = 2 * 1024 * 1024;
+const REPORT_PROCESSES: usize = 32 * 1024;
+
 /// Whose processes count as the session's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
@@ -152,10 +157,12 @@ fn parents_first(guard: i32, scope: Scope, all: Vec<Member>) -> Vec<Member> {
 
 /// The members as the protocol reports them.
 pub(crate) fn report(scope: Scope) -> Vec<Process> {
+    let mut budget = REPORT_BYTES;
     members(scope)
         .into_iter()
+        .take(REPORT_PROCESSES)
         .map(|member| Process {
-            argv: command_line(member.pid),
+            argv: within(&mut budget, || command_line(member.pid)),
             pid: member.pid,
             ppid: member.ppid,
             pgid: member.pgid,
@@ -165,6 +172,26 @@ pub(crate) fn report(scope: Scope) -> Vec<Process> {
             comm: member.comm,
         })
         .collect()
+}
+
+/// The words, unless the budget is used up.
+fn within(budget: &mut usize, words: impl FnOnce() -> Vec<String>) -> Vec<String> {
+    if *budget == 0 {
+        return Vec::new();
+    }
+    let words = words();
+    // A length stands before each word.
+    let size: usize = words.iter().map(|word| word.len() + 4).sum();
+    match budget.checked_sub(size) {
+        Some(left) => {
+            *budget = left;
+            words
+        }
+        None => {
+            *budget = 0;
+            Vec::new()
+        }
+    }
 }
 
 fn command_line(pid: i32) -> Vec<String> {
@@ -243,6 +270,16 @@ mod tests {
         ] {
             assert_eq!(parse_stat(line), None);
         }
+    }
+
+    #[test]
+    fn command_lines_are_given_until_their_budget_is_used_up() {
+        let mut budget = 20;
+        let words = || vec!["12345678".to_owned()];
+        assert_eq!(within(&mut budget, words), ["12345678"]);
+        assert!(within(&mut budget, words).is_empty());
+        assert_eq!(budget, 0);
+        assert!(within(&mut budget, || vec![String::new()]).is_empty());
     }
 
     #[test]

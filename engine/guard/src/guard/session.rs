@@ -1,6 +1,7 @@
 //! The event loop: control socket, SIGCHLD, and children on their way to execve(2).
 
 use super::{
+    everybody::{Killed, kill_descendants, signal_everybody},
     exec::{self, Failure},
     freeze::{Freezer, Outcome, PASS_INTERVAL_MS},
     processes::{self, Scope},
@@ -420,60 +421,4 @@ impl Session {
 fn is_readable(fd: &OwnedFd) -> bool {
     let mut entries = [PollFd::new(fd.as_fd(), PollFlags::POLLIN)];
     poll(&mut entries, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
-}
-
-/// One signal to all of the session but the guard; those who are gone or forbidden are passed
-/// over.
-fn signal_everybody(scope: Scope, signal: i32) {
-    match scope {
-        // From PID 1, -1 is everybody else in the namespace.
-        Scope::Namespace => {
-            let _ = send_signal(-1, signal);
-        }
-        Scope::Descendants => {
-            for member in processes::members(scope) {
-                let _ = member.signal(signal);
-            }
-        }
-    }
-}
-
-enum Killed {
-    /// At least one took the signal, or there was nobody.
-    SomeOrNone,
-    /// Everybody left belongs to another user.
-    Forbidden,
-}
-
-/// Passes of SIGSTOP before SIGKILL; each finds the children forked before the last.
-const MOST_STOP_PASSES: u32 = 50;
-
-fn kill_descendants() -> Killed {
-    for _ in 0..MOST_STOP_PASSES {
-        let mut stopped = 0;
-        for member in processes::members(Scope::Descendants) {
-            if !member.is_halted() && member.signal(libc::SIGSTOP).is_ok() {
-                stopped += 1;
-            }
-        }
-        if stopped == 0 {
-            break;
-        }
-    }
-    let mut forbidden = 0;
-    let mut killed = 0;
-    for member in processes::members(Scope::Descendants)
-        .iter()
-        .filter(|it| !it.is_dead())
-    {
-        match member.signal(libc::SIGKILL) {
-            Err(Errno::EPERM) => forbidden += 1,
-            Ok(()) | Err(_) => killed += 1,
-        }
-    }
-    if forbidden > 0 && killed == 0 {
-        Killed::Forbidden
-    } else {
-        Killed::SomeOrNone
-    }
 }

@@ -137,6 +137,13 @@ pub(crate) fn ignore_signal(signal: libc::c_int) {
     unsafe { libc::signal(signal, libc::SIG_IGN) };
 }
 
+/// Gives a signal its default action. A parent that ignored SIGCHLD would otherwise leave this
+/// process without the exit status of its children.
+pub(crate) fn default_signal(signal: libc::c_int) {
+    // SAFETY: SIG_DFL runs no code of ours.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+}
+
 /// kill(2) with any signal number, real-time ones too.
 pub(crate) fn send_signal(pid: libc::pid_t, signal: libc::c_int) -> Result<(), Errno> {
     // SAFETY: kill takes numbers only.

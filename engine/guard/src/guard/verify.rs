@@ -17,7 +17,7 @@ use nix::{
 use std::{
     ffi::OsStr,
     fs,
-    net::UdpSocket,
+    net::{Ipv4Addr, SocketAddrV4, UdpSocket},
     os::{
         fd::AsFd,
         unix::{ffi::OsStrExt, fs::MetadataExt},
@@ -266,7 +266,7 @@ fn loopback_only() -> Result<Check, Check> {
     const NAME: &str = "loopback-only";
     let table = fs::read("/proc/self/net/dev")
         .map_err(|error| check(NAME, format!("/proc/self/net/dev: {error}")))?;
-    let socket = UdpSocket::bind(("127.0.0.1", 0))
+    let socket = UdpSocket::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))
         .map_err(|error| check(NAME, format!("loopback does not work: {error}")))?;
     for name in interfaces(&table) {
         // The kernel puts tunnel devices that are down into every network namespace.

@@ -1,11 +1,13 @@
 //! Running programs: outcomes, streams, descriptors, typed failures. REQ SP-0.
 
 use crate::harness::{
-    Flags, Guard, LEAKED, Place, Program, bubblewrap, eventually, fix_descriptors, places,
-    shared_directory, users,
+    BINARY, Flags, Guard, LEAKED, Place, Program, bubblewrap, eventually, fix_descriptors,
+    host_setup, places, shared_directory, users,
 };
 use kotak_guard::proto::{ExecStage, ExitStatus, Request, Signal, SignalTarget, Stdio};
-use std::{collections::BTreeSet, fs, os::fd::AsFd, os::unix::fs::PermissionsExt};
+use std::{
+    collections::BTreeSet, fs, os::fd::AsFd, os::unix::fs::PermissionsExt, process::Command,
+};
 
 #[test]
 fn exit_codes_and_signals_come_back_as_they_are() {
@@ -215,6 +217,15 @@ fn signals_start_at_their_defaults_and_limits_are_the_engines() {
         }
         assert_eq!(guard.run(&["cat", "/proc/self/limits"]).stdout, limits);
     }
+}
+
+#[test]
+fn an_engine_that_ignores_its_children_still_learns_how_they_end() {
+    let mut command = Command::new("env");
+    command.args(["--ignore-signal=CHLD", BINARY, "host", "13"]);
+    let mut guard = Guard::spawn_command(command);
+    guard.set_up(host_setup()).unwrap();
+    assert_eq!(guard.sh("exit 7").status, ExitStatus::Code(7));
 }
 
 #[test]

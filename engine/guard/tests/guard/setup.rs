@@ -1,8 +1,8 @@
 //! What the guard verifies before anything runs. REQ BK-7, PR-7, TM-3.
 
 use crate::harness::{
-    Flags, Guard, Place, Program, expectation, host_setup, marker, native_setup, shared_directory,
-    users,
+    BINARY, Flags, Guard, Place, Program, User, expectation, host_setup, marker, native_setup,
+    shared_directory, users,
 };
 use kotak_guard::{
     proto::{
@@ -23,6 +23,7 @@ use std::{
         },
     },
     path::Path,
+    process::Command,
 };
 
 /// The name of the check that refuses, or `None` when the guard is ready.
@@ -93,7 +94,9 @@ fn outside_a_sandbox_the_guard_refuses_and_runs_nothing() {
     let null = fs::File::open("/dev/null").unwrap();
     let touch = ["touch", witness];
 
-    let mut guard = Guard::spawn_unwrapped();
+    let mut command = Command::new(BINARY);
+    command.args(["native", "13"]);
+    let mut guard = Guard::spawn_command(command);
     guard.send(&Request::Setup(Box::new(native_setup(expectation()))), &[]);
     guard.exec(Program::new(&touch), &[null.as_fd(); 3]);
     let (event, _) = guard.receive().unwrap();
@@ -277,6 +280,20 @@ fn a_path_that_should_not_be_writable_or_there_is_refused() {
         assert_eq!(refusal_of(&hidden, gone), None);
     }
     fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn root_without_read_only_kernel_settings_is_refused() {
+    for user in users() {
+        // A second procfs covers the read-only /proc/sys of the first.
+        let place = Place::Native(*user, Flags::with("--proc /proc"));
+        let expected = match user {
+            // Owner of the files, capabilities or not.
+            User::Root => Some("unwritable"),
+            User::Ordinary => None,
+        };
+        assert_eq!(refusal_of(&place, |_| {}).as_deref(), expected);
+    }
 }
 
 #[test]

@@ -22,8 +22,13 @@ pub(crate) async fn start(context: &Context) -> Result<Engine, Failure> {
         "kotak: {}",
         printable(&engine.host().verdict.line)
     ));
-    for notice in engine.snapshot().notices {
-        failure::report(&notice, false);
+    let mut notices = context.notices.clone();
+    notices.extend(engine.snapshot().notices);
+    for (place, notice) in notices.iter().enumerate() {
+        // The log and the history may miss the same directory.
+        if !notices.iter().take(place).any(|earlier| earlier == notice) {
+            failure::report(notice, false);
+        }
     }
     Ok(engine)
 }

@@ -17,7 +17,7 @@ mod text;
 use args::{Args, Command};
 use clap::Parser;
 use failure::Failure;
-use kotak_engine::error::Coded;
+use kotak_engine::error::{Coded, Problem};
 use kotak_engine::probe::{SwitchSetting, resolve_switch};
 use kotak_engine::store::{Dirs, Logs};
 use std::process::ExitCode;
@@ -26,6 +26,8 @@ use std::process::ExitCode;
 struct Context {
     dirs: Dirs,
     switch: SwitchSetting,
+    /// What could not be set up so far.
+    notices: Vec<Problem>,
 }
 
 fn main() -> ExitCode {
@@ -49,14 +51,19 @@ fn execute(args: Args) -> Result<u8, Failure> {
     let switch = resolve_switch(args.sandbox.as_deref(), &variable)
         .map_err(|error| Failure::usage(error.problem()))?;
     let dirs = Dirs::from_environment().map_err(|error| Failure::usage(error.problem()))?;
-    let context = Context { dirs, switch };
+    let context = Context {
+        dirs,
+        switch,
+        notices: Vec::new(),
+    };
     if let Command::Sessions(options) = args.command {
         return sessions::list(&context.dirs, options, args.json);
     }
     let (_logs, problems) = Logs::init(&context.dirs);
-    for problem in &problems {
-        failure::report(problem, args.json);
-    }
+    let context = Context {
+        notices: problems,
+        ..context
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

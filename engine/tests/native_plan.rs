@@ -2,6 +2,11 @@
 //! of files; in place of the guard a shell script that tries things and says what happened.
 //! As the user who runs the tests, and, when that is root, as an ordinary user too.
 #![cfg(target_os = "linux")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on fails"
+)]
 
 use kotak_engine::backend::{NativePlan, PlanFacts, SeccompArch, native_plan};
 use kotak_engine::policy::{HostContext, KotakPaths, OsHostFs, resolve};

@@ -15,6 +15,6 @@ pub use enforcement::*;
 pub use kind::*;
 pub use plan::*;
 pub use seccomp::*;
+pub use select::*;
 
 use rows::enforcement_of;
-pub use select::*;

@@ -141,13 +141,14 @@ impl Denials {
             layout.gaps.add(GapKind::UnsearchedDirectories, shown);
         }
         for socket in &found.sockets {
-            if let Ok(info) = layout.host.symlink_metadata(socket) {
-                if info.kind == NodeKind::Socket && layout.is_visible(socket) {
-                    layout.mask(&Located {
-                        path: socket.clone(),
-                        info,
-                    });
-                }
+            if let Ok(info) = layout.host.symlink_metadata(socket)
+                && info.kind == NodeKind::Socket
+                && layout.is_visible(socket)
+            {
+                layout.mask(&Located {
+                    path: socket.clone(),
+                    info,
+                });
             }
         }
         let searched = entries(layout.host, found.protected);
@@ -213,10 +214,10 @@ impl Denials {
                 continue;
             };
             for (at, place) in &mut layout.places {
-                if let Place::Bind(bind) = place {
-                    if at.is_within(path) {
-                        bind.access = Access::Read;
-                    }
+                if let Place::Bind(bind) = place
+                    && at.is_within(path)
+                {
+                    bind.access = Access::Read;
                 }
             }
             protect(
@@ -247,10 +248,12 @@ fn protect_mandatory(layout: &mut Layout<'_>, entry: &Entry) {
     let agent = path
         .file_name()
         .is_some_and(|name| AGENT_DIRS.iter().any(|known| known.as_bytes() == name));
-    if let Some((_, Place::Bind(bind))) = layout.governing(path) {
-        if agent && bind.role == BindRole::RunnerState && bind.access == Access::Write {
-            return;
-        }
+    if let Some((_, Place::Bind(bind))) = layout.governing(path)
+        && agent
+        && bind.role == BindRole::RunnerState
+        && bind.access == Access::Write
+    {
+        return;
     }
     let covers_root = layout.places.iter().any(|(at, place)| {
         matches!(place, Place::Bind(bind) if bind.access == Access::Write && at.is_within(path))

@@ -9,7 +9,7 @@ use crate::spec::AbsPath;
 use std::collections::{BTreeSet, VecDeque};
 
 /// How many directory entries one search reads. Breadth first, so what is near is found first.
-pub const SEARCH_ENTRIES: usize = 30_000;
+pub const SEARCH_ENTRIES: usize = 15_000;
 
 /// Directories that are large and hold no work of the user's; searched after all others.
 const LATE: [&str; 12] = [

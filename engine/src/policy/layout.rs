@@ -226,7 +226,11 @@ impl<'a> Layout<'a> {
             .collect();
         for path in held {
             for dir in path.ancestors() {
-                if self.places.contains_key(&dir) || !self.is_writable(&dir) {
+                // A place of its own cannot be renamed, but a directory further out can.
+                if self.places.contains_key(&dir) {
+                    continue;
+                }
+                if !self.is_writable(&dir) {
                     break;
                 }
                 // Vanished meanwhile: nothing is there to rename, and nothing is made on the host.

@@ -182,13 +182,14 @@ fn lay_out_binds(
     // Parents first, so that a bind within another of the same kind is seen as such.
     found.sort_by(|(a, ..), (b, ..)| a.path.cmp(&b.path));
     for pair in found.windows(2) {
-        if let [(a, _, first), (b, _, second)] = pair {
-            if a.path == b.path && first.read_only != second.read_only {
-                return Err(PolicyError::ConflictingBinds {
-                    first: first.path.clone(),
-                    second: second.path.clone(),
-                });
-            }
+        if let [(a, _, first), (b, _, second)] = pair
+            && a.path == b.path
+            && first.read_only != second.read_only
+        {
+            return Err(PolicyError::ConflictingBinds {
+                first: first.path.clone(),
+                second: second.path.clone(),
+            });
         }
     }
     for (at, access, _) in &found {

@@ -226,9 +226,6 @@ fn unreadable(path: &[u8]) -> Result<(), String> {
 }
 
 fn unwritable(path: &[u8]) -> Result<(), String> {
-    if faccessat(AT_FDCWD, path, AccessFlags::W_OK, AtFlags::AT_EACCESS).is_ok() {
-        return Err(format!("{} is writable", shown(path)));
-    }
     let found = match fs::metadata(OsStr::from_bytes(path)) {
         Ok(found) => found,
         // It is not there: then nobody may be able to put it there.
@@ -240,6 +237,12 @@ fn unwritable(path: &[u8]) -> Result<(), String> {
             };
         }
     };
+    // access(2) looks at the permission bits of a device and not at its mount, so of the device
+    // that masks a file only the attempt to open it tells.
+    let by_mount = found.is_file() || found.is_dir();
+    if by_mount && faccessat(AT_FDCWD, path, AccessFlags::W_OK, AtFlags::AT_EACCESS).is_ok() {
+        return Err(format!("{} is writable", shown(path)));
+    }
     let attempt = if found.is_dir() {
         OFlag::O_TMPFILE
     } else {

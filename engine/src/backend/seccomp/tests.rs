@@ -28,7 +28,7 @@ fn run(program: &[BpfInsn], call: Call) -> Verdict {
             8 | 12 => 0,
             _ => {
                 let index = usize::try_from((offset - 16) / 8).unwrap();
-                let shift = if offset % 8 == 0 { 0 } else { 32 };
+                let shift = if offset.is_multiple_of(8) { 0 } else { 32 };
                 u32::try_from(call.args[index] >> shift & 0xFFFF_FFFF).unwrap()
             }
         }

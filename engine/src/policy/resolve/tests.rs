@@ -49,7 +49,7 @@ fn mask<'a>(policy: &'a Policy, at: &str) -> Option<&'a Mask> {
     policy.masks.iter().find(|mask| mask.path == path(at))
 }
 
-fn gap<'a>(policy: &'a Policy, kind: GapKind) -> Option<&'a str> {
+fn gap(policy: &Policy, kind: GapKind) -> Option<&str> {
     policy
         .gaps
         .iter()
@@ -308,6 +308,19 @@ fn repositories_of_every_depth_are_held_with_every_directory_above_pinned() {
         how(&policy, "/home/u/code/a/b/.git/objects"),
         None,
         "commits still work"
+    );
+}
+
+#[test]
+fn directories_above_a_nested_root_are_pinned_too() {
+    // `mv ~/x ~/y; mkdir -p ~/x/code/.git/hooks` would plant a hook where the host runs it.
+    let mut host = FakeFs::debian();
+    host.git_dir("/home/u/x/code/.git");
+    let policy = terminal(&host, "/home/u/x/code").unwrap();
+    assert_eq!(how(&policy, "/home/u/x"), PINNED);
+    assert_eq!(
+        how(&policy, "/home/u/x/code"),
+        Some((Access::Write, BindRole::Workdir))
     );
 }
 

@@ -10,10 +10,7 @@ import { App } from "./state/app.svelte";
 
 /** Draws the window over a backend; resolves to the function that takes it down again. */
 export async function mountApp(backend: Backend, target: HTMLElement): Promise<() => Promise<void>> {
-  // A terminal measures its cells once: with the right font or not at all.
-  await Promise.allSettled(
-    ["400", "700"].map((weight) => document.fonts.load(`${weight} 13px "JetBrains Mono Variable"`)),
-  );
+  await stylesLoaded();
   let app: App;
   try {
     app = await App.start(backend);
@@ -26,4 +23,24 @@ export async function mountApp(backend: Backend, target: HTMLElement): Promise<(
     app.stop();
     await unmount(view);
   };
+}
+
+/**
+ * A terminal reads its colours and measures its cells when it is made; some web views run scripts
+ * before the style sheets and fonts are there.
+ */
+async function stylesLoaded(): Promise<void> {
+  const sheets = [...document.querySelectorAll<HTMLLinkElement>('link[rel="stylesheet"]')];
+  const loaded = sheets.map((link) => {
+    if (link.sheet) return undefined;
+    return new Promise<void>((resolve) => {
+      link.addEventListener("load", () => resolve());
+      link.addEventListener("error", () => resolve());
+    });
+  });
+  await Promise.all(loaded);
+  const weights = ["400", "700"].map((weight) =>
+    document.fonts.load(`${weight} 13px "JetBrains Mono Variable"`),
+  );
+  await Promise.allSettled(weights);
 }

@@ -73,7 +73,8 @@ export class FakeBackend implements Backend {
     this.clipboard = world.clipboard ?? "";
     for (const session of this.#state.sessions) {
       const stream = this.#stream(session.id);
-      stream.bytes = new TextEncoder().encode(world.output?.[session.id] ?? PROMPT);
+      const printed = world.output?.[session.id] ?? (session.phase === "error" ? "" : PROMPT);
+      stream.bytes = new TextEncoder().encode(printed);
       stream.ended = session.phase === "ended" || session.phase === "error";
     }
   }

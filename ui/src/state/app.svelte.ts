@@ -27,7 +27,15 @@ import {
   splitPane,
   type Layout,
 } from "./layout";
-import { fromSnapshot, isLive, reduce, withLaunch, withNotice, type EngineState } from "./reduce";
+import {
+  fromSnapshot,
+  isIdleShell,
+  isLive,
+  reduce,
+  withLaunch,
+  withNotice,
+  type EngineState,
+} from "./reduce";
 
 /** Where a new pane goes, seen from the pane in focus. */
 export type SplitSide = "right" | "down";
@@ -64,6 +72,9 @@ export class App {
   announcement = $state("");
   terminals: TerminalActions | null = null;
   #unsubscribe: () => void = () => undefined;
+  /** Sessions whose pane waits for the one that takes their place. */
+  // eslint-disable-next-line svelte/prefer-svelte-reactivity -- nothing is drawn by it
+  readonly #restarting = new Set<string>();
   /** Runs that an earlier window has already shown and answered. */
   readonly #foundRuns: readonly string[];
   #saveTimer: ReturnType<typeof setTimeout> | undefined;
@@ -156,7 +167,7 @@ export class App {
     this.#engine = state;
     this.#announceEnds(before.sessions, state.sessions);
     const present = (id: string) => state.sessions.some((session) => session.id === id);
-    for (const { id } of before.sessions) if (!present(id)) this.#forget(id);
+    for (const { id } of before.sessions) if (!present(id) && !this.#restarting.has(id)) this.#forget(id);
   }
 
   show(dialog: Dialog): void {
@@ -220,11 +231,16 @@ export class App {
   async restart(id: string): Promise<void> {
     const old = this.session(id);
     if (old && isLive(old.phase) && !(await this.#mayEnd([old], "Restart"))) return;
+    this.#restarting.add(id);
     const session = await this.#try(this.backend.restart(id));
-    if (!session) return;
-    this.setLayout(replaceSession(this.layout, id, session.id));
-    this.apply([{ type: "session", session }]);
-    this.focusTerminal();
+    this.#restarting.delete(id);
+    if (session) {
+      this.apply([{ type: "session", session }]);
+      this.setLayout(replaceSession(this.layout, id, session.id));
+    }
+    // A restart under a new id, or one that failed half-way, leaves the old session behind.
+    if (session ? session.id !== id : !this.session(id)) this.#forget(id);
+    void tick().then(() => this.focusTerminal());
   }
 
   async suspend(id: string): Promise<void> {
@@ -268,8 +284,12 @@ export class App {
       if (session && isLive(session.phase)) await this.backend.close(id);
       await this.backend.dismiss(id);
     } catch (thrown) {
-      this.tell(problemOf(thrown));
-      return;
+      const problem = problemOf(thrown);
+      // Gone by itself meanwhile is gone.
+      if (problem.code !== "NO_SUCH_SESSION") {
+        this.tell(problem);
+        return;
+      }
     }
     this.apply([{ type: "sessionGone", id }]);
     this.#forget(id);
@@ -286,8 +306,7 @@ export class App {
 
   async #lost(session: SessionInfo): Promise<RunningProcess[]> {
     const running = (await this.#try(this.backend.processes(session.id))) ?? [];
-    const idle = running.length === 1 && session.request.program.kind === "shell";
-    return idle ? [] : running;
+    return isIdleShell(running) ? [] : running;
   }
 
   /** The window is asked to close while sessions live. */

@@ -7,7 +7,16 @@ import type {
   Settings,
   UiEvent,
 } from "../backend/generated";
-import { folderName, gapsOf, isLive, reduce, withLaunch, workspaces, type EngineState } from "./reduce";
+import {
+  folderName,
+  gapsOf,
+  isIdleShell,
+  isLive,
+  reduce,
+  withLaunch,
+  workspaces,
+  type EngineState,
+} from "./reduce";
 
 const settings: Settings = {
   theme: "system",
@@ -156,6 +165,28 @@ describe("sessions", () => {
   it("live until they end or fail", () => {
     const phases = ["starting", "ready", "running", "suspended", "ended", "error"] as const;
     expect(phases.filter(isLive)).toEqual(["starting", "ready", "running", "suspended"]);
+  });
+});
+
+describe("a shell alone", () => {
+  const process = (command: string) => ({ pid: 2, command, foreground: true });
+  it.each(["bash", "-bash", "/bin/bash", "/usr/bin/zsh -i", "sh -l", "fish", "-sh -il"])(
+    "%s is idle",
+    (command) => {
+      expect(isIdleShell([process(command)])).toBe(true);
+    },
+  );
+
+  it.each(["vim", "bash script.sh", "bash -c make", "sh -c 'sleep 9'", "git push", "/bin/push"])(
+    "%s is not",
+    (command) => {
+      expect(isIdleShell([process(command)])).toBe(false);
+    },
+  );
+
+  it("is not alone with a second process, nor there without one", () => {
+    expect(isIdleShell([process("bash"), process("sleep 9")])).toBe(false);
+    expect(isIdleShell([])).toBe(false);
   });
 });
 

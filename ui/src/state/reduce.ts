@@ -4,6 +4,7 @@ import type {
   LaunchRequest,
   Preset,
   Problem,
+  RunningProcess,
   SessionInfo,
   SessionPhase,
   Settings,
@@ -93,6 +94,15 @@ export function isLive(phase: SessionPhase): boolean {
     case "error":
       return false;
   }
+}
+
+/** Whether all that runs is one shell that waits for a command: nothing is lost with it. */
+export function isIdleShell(running: readonly RunningProcess[]): boolean {
+  const [only] = running;
+  return (
+    running.length === 1 &&
+    /^-?(?:\S*\/)?(?:ba|z|fi|da|k|tc|c)?sh(?: -[il]+)*$/.test(only?.command.trim() ?? "")
+  );
 }
 
 /** Every named gap of a session's enforcement, in order. */

@@ -75,14 +75,14 @@ export async function picture(page, name) {
   await page.screenshot({ path: `${pictures}${name}.png`, animations: "disabled", caret: "hide" });
 }
 
-/** Fails on accessibility faults of impact serious or critical. */
-export async function assertAccessible(page) {
+/** Fails on accessibility faults of impact serious or critical; `rules` picks some of axe's rules. */
+export async function assertAccessible(page, rules) {
   await page.evaluate(axeSource);
-  const violations = await page.evaluate(async () => {
+  const violations = await page.evaluate(async (picked) => {
     // Terminals draw what programs print, in colours that programs choose.
     const result = await window.axe.run(
       { exclude: [[".xterm-screen"], [".xterm-helpers"], [".xterm-viewport"]] },
-      { resultTypes: ["violations"] },
+      { resultTypes: ["violations"], ...(picked ? { runOnly: picked } : {}) },
     );
     return result.violations
       .filter((each) => each.impact === "serious" || each.impact === "critical")
@@ -91,7 +91,7 @@ export async function assertAccessible(page) {
         help: each.help,
         nodes: each.nodes.map((node) => `${node.target.join(" ")}: ${node.failureSummary}`),
       }));
-  });
+  }, rules);
   assert.deepEqual(violations, []);
 }
 
@@ -146,6 +146,16 @@ export function token(page, name) {
     probe.remove();
     return colour;
   }, name);
+}
+
+/** Changes the theme of an open window, as a setting changed elsewhere would. */
+export async function changeTheme(page, theme) {
+  const before = await page.evaluate(() => document.documentElement.dataset.theme);
+  await page.evaluate((wanted) => {
+    const { settings } = window.fake.world.snapshot;
+    window.fake.tell([{ type: "settings", settings: { ...settings, theme: wanted } }]);
+  }, theme);
+  await page.waitForFunction((old) => document.documentElement.dataset.theme !== old, before);
 }
 
 /** What has the focus, in a few words. */

@@ -425,6 +425,34 @@ describe("a pane", () => {
       );
     }));
 
+  it("keeps its place when it is started again under a new id, whatever comes first", () =>
+    withWindow("splits-down", {}, async (page) => {
+      await drawn(page, "412 modules");
+      const order = () =>
+        page.getByTestId("pane").evaluateAll((all) => all.map((pane) => pane.dataset.sessionId));
+      assert.deepEqual(await order(), ["a", "b", "c"]);
+      await page.evaluate(() => {
+        const old = window.fake.world.snapshot.sessions.find(({ id }) => id === "b");
+        window.fake.restart = async () => {
+          const fresh = { ...structuredClone(old), id: "z", startedAtMs: old.startedAtMs + 1 };
+          window.fake.tell([{ type: "session", session: fresh }]);
+          window.fake.tell([{ type: "sessionGone", id: "b" }]);
+          window.fake.print("z", "fresh start");
+          await new Promise((resolve) => setTimeout(resolve, 100));
+          return fresh;
+        };
+      });
+      await page
+        .getByTestId("pane")
+        .nth(1)
+        .getByRole("button", { name: /Menu of/ })
+        .click();
+      await page.getByRole("menuitem", { name: /Restart/ }).click();
+      await page.locator('[data-testid="pane"][data-session-id="z"]').waitFor();
+      assert.deepEqual(await order(), ["a", "z", "c"]);
+      await page.locator('[data-session-id="z"] .xterm-rows').filter({ hasText: "fresh start" }).waitFor();
+    }));
+
   it("that failed shows why, with the fix, and no badge", () =>
     withWindow("phase-error", {}, async (page) => {
       const error = page.getByTestId("pane-error");

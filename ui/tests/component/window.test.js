@@ -119,6 +119,44 @@ test("after a launch the new terminal has the focus", () =>
     );
   }));
 
+test("the pane's menu is worked by keys alone, and gives the focus back", () =>
+  withWindow("one", {}, async (page) => {
+    await page.locator(".xterm-rows").waitFor();
+    const button = page.getByRole("button", { name: "Menu of bash" });
+    const menu = page.getByRole("menu");
+    const item = () => page.evaluate(() => document.activeElement.textContent.trim().split(/ |Ctrl/)[0]);
+    await button.focus();
+    await page.keyboard.press("ArrowDown");
+    await menu.waitFor();
+    const first = await item();
+    await page.keyboard.press("ArrowUp");
+    assert.equal(await item(), "Close");
+    await page.keyboard.press("ArrowDown");
+    assert.equal(await item(), first);
+    await page.keyboard.press("s");
+    assert.equal(await item(), "Suspend");
+    await page.keyboard.press("End");
+    assert.equal(await item(), "Close");
+    await page.keyboard.press("Escape");
+    await menu.waitFor({ state: "detached" });
+    assert.ok(await button.evaluate((element) => element === document.activeElement));
+    await page.keyboard.press("Enter");
+    await menu.waitFor();
+    await page.keyboard.press("s");
+    await page.keyboard.press("Enter");
+    await page.waitForFunction(() => window.fake.calls.some((call) => call.method === "suspend"));
+    await page.locator("[data-testid=session-row][data-phase=suspended]").waitFor();
+  }));
+
+test("a click outside closes the pane's menu and does nothing else", () =>
+  withWindow("one", {}, async (page) => {
+    await page.locator(".xterm-rows").waitFor();
+    await page.getByRole("button", { name: "Menu of bash" }).click();
+    await page.getByRole("menu").waitFor();
+    await page.mouse.click(600, 600);
+    await page.getByRole("menu").waitFor({ state: "detached" });
+  }));
+
 test("the product holds no stand-in engine", async () => {
   const { build } = await import("vite");
   const { fileURLToPath } = await import("node:url");

@@ -191,6 +191,20 @@ describe("the output pump", () => {
     expect(bench.written).toEqual(bench.produced);
   });
 
+  it("tries again at once when it is poked, and reads no second time beside a read in flight", async () => {
+    const bench = new Bench();
+    bench.failNext = 1;
+    bench.pump.start();
+    await settle();
+    expect(bench.asked).toEqual([0]);
+    bench.pump.poke();
+    bench.pump.poke();
+    await settle();
+    expect(bench.asked).toEqual([0, 0]);
+    expect(bench.mostInFlight).toBe(1);
+    expect(bench.timers).toEqual([]);
+  });
+
   it("notices a terminal that no longer parses", async () => {
     const bench = new Bench();
     bench.print(100_000);

@@ -78,6 +78,12 @@ export class OutputPump {
     void this.#read();
   }
 
+  /** Something has changed at the source: tries again now what would be tried later. */
+  poke(): void {
+    this.#stopRetry();
+    void this.#read();
+  }
+
   stop(): void {
     this.#stopped = true;
     this.#stopWatchdog();

@@ -261,7 +261,10 @@ export class SessionTerminal {
     const isRevived = isLive(session.phase) && !isLive(before.phase);
     if (session.startedAtMs === before.startedAtMs && !isRevived) {
       // A size that came too early for the program is sent again.
-      if (session.phase !== before.phase) this.#sendSize();
+      if (session.phase !== before.phase) {
+        this.#sendSize();
+        this.#pump?.poke();
+      }
       return;
     }
     this.title = "";

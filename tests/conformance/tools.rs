@@ -38,18 +38,29 @@ fn here_documents_work_in_every_shell_that_is_installed() {
             same(&stage, shell, "echo one | cat");
             continue;
         }
-        same(&stage, shell, "cat <<EOF\none $((1 + 1))\nEOF\ncat <<'EOF'\n$HOME\nEOF\n");
+        same(
+            &stage,
+            shell,
+            "cat <<EOF\none $((1 + 1))\nEOF\ncat <<'EOF'\n$HOME\nEOF\n",
+        );
         same(&stage, shell, ". ./long");
     }
     assert!(shells >= 2, "sh and bash are there");
-    same(&stage, "/bin/bash", "cat <<<here; diff <(echo a) <(echo a) && echo same");
+    same(
+        &stage,
+        "/bin/bash",
+        "cat <<<here; diff <(echo a) <(echo a) && echo same",
+    );
 }
 
 #[test]
 fn the_locale_and_the_terminal_database_are_there() {
     let stage = Stage::new();
     let run = |backend: &str, script: &str| {
-        let call = stage.kotak().env("LANG", "C.UTF-8").env("TERM", "xterm-256color");
+        let call = stage
+            .kotak()
+            .env("LANG", "C.UTF-8")
+            .env("TERM", "xterm-256color");
         call.args(["run", "--backend", backend, "--profile", "terminal"])
             .args(["--", "sh", "-c", script])
             .run()
@@ -82,7 +93,11 @@ fn a_missing_or_read_only_tmpdir_is_replaced_by_a_private_one() {
                 .run()
         };
         let inside = run("native");
-        assert_eq!((inside.code, inside.stdout.as_str()), (0, "x\n"), "{inside:?}");
+        assert_eq!(
+            (inside.code, inside.stdout.as_str()),
+            (0, "x\n"),
+            "{inside:?}"
+        );
         if !is_root() || !Path::new(tmpdir).exists() {
             assert_ne!(run("none").code, 0, "the control: {tmpdir} is of no use");
         }
@@ -131,28 +146,34 @@ fn orphans_are_reaped_and_no_zombie_stays() {
     assert_eq!(zombie.stdout, "Z\n", "the control failed: {zombie:?}");
 }
 
+/// Runs its arguments in a terminal, and writes what they write.
+const IN_A_TERMINAL: &str = "import os, pty, sys
+pid, master = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+while True:
+    try:
+        data = os.read(master, 65536)
+    except OSError:
+        break
+    if not data:
+        break
+    os.write(1, data)
+os.waitpid(pid, 0)";
+
 #[test]
 fn a_terminal_has_job_control_inside() {
     // launch case: job control lost in the shell
     let stage = Stage::new();
-    let program = kotak_tests::command::program("kotak");
     for backend in ["native", "none"] {
-        stage.write(
-            "work/in-a-terminal",
-            &format!(
-                "exec '{}' run --backend {backend} --profile terminal -- bash --norc -ic \
-                 'sleep 100 & kill -STOP %1; jobs; kill -KILL %1; tty; set -o | grep monitor'\n",
-                program.display()
-            ),
-        );
-        let output = std::process::Command::new("script")
-            .args(["--quiet", "--return", "--command", "sh ./in-a-terminal", "/dev/null"])
-            .current_dir(stage.work())
-            .env("HOME", stage.home())
-            .stdin(std::process::Stdio::null())
-            .output()
-            .expect("script");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let outcome = stage
+            .kotak()
+            .behind(["/usr/bin/python3", "-c", IN_A_TERMINAL])
+            .args(["run", "--backend", backend, "--profile", "terminal", "--"])
+            .args(["bash", "--norc", "-ic"])
+            .arg("sleep 100 & kill -STOP %1; jobs; kill -KILL %1; tty; set -o | grep monitor")
+            .run();
+        let text = &outcome.stdout;
         assert!(!text.contains("no job control"), "{backend}: {text}");
         assert!(text.contains("/dev/pts/"), "{backend}: {text}");
         assert!(text.contains("[1]"), "{backend}: {text}");

@@ -21,10 +21,11 @@
 //!
 //! # Stages
 //!
-//! bubblewrap takes 9,000 arguments in all. A plan with more puts step 2 together in stages: each
-//! stage is a bubblewrap that keeps the host's root as it is, adds its part of the list below an
-//! assembly directory, and runs the next; the last binds the assembled tree as the new root and
-//! goes on with step 3. Descriptors pass through.
+//! bubblewrap takes 9,000 arguments in all. A plan with more begins step 2 in stages: each stage
+//! is a bubblewrap that keeps the host's root as it is, adds its part of the list below an assembly
+//! directory, and runs the next; the last binds the assembled tree as the new root and goes on with
+//! the rest of the list. Descriptors pass through. bubblewrap reads the whole mount table for every
+//! bind, so thousands of mounts cost time that grows with their square.
 
 use super::seccomp::seccomp_program;
 use super::{
@@ -192,25 +193,38 @@ fn command(
         .assembly
         .as_ref()
         .ok_or(PlanError::NoAssemblyPlace { mounts })?;
+    let mut final_args = first;
+    push(&mut final_args, [b"--bind", assembly.as_bytes(), b"/"]);
+
+    // The last bubblewrap takes as many of the last places as it can; stages take the rest.
+    let mut room = MAX_ARGS.saturating_sub(final_args.len() + last.len());
+    let mut staged = places.len();
+    for (path, place) in places.iter().rev() {
+        let mut args = Vec::new();
+        place.push(&mut args, path, Vec::new());
+        if args.len() > room {
+            break;
+        }
+        room -= args.len();
+        staged -= 1;
+    }
     let mut stages: Vec<Vec<Vec<u8>>> = Vec::new();
     let mut stage = stage_args(policy);
     push(&mut stage, [b"--tmpfs".as_slice(), assembly.as_bytes()]);
-    for (path, place) in &places {
+    for (path, place) in places.iter().take(staged) {
         let mut args = Vec::new();
-        place.push(
-            &mut args,
-            path,
-            assembly
-                .join(path.below(&AbsPath::root()).unwrap_or_default())
-                .as_bytes()
-                .to_vec(),
-        );
+        let below = path.below(&AbsPath::root()).unwrap_or_default();
+        place.push(&mut args, path, assembly.join(below).as_bytes().to_vec());
         if stage.len() + args.len() > MAX_ARGS {
             stages.push(std::mem::replace(&mut stage, stage_args(policy)));
         }
         stage.extend(args);
     }
     stages.push(stage);
+    for (path, place) in places.iter().skip(staged) {
+        place.push(&mut final_args, path, path.as_bytes().to_vec());
+    }
+    final_args.extend(last);
 
     let mut argv = Vec::new();
     let mut blocks = Vec::new();
@@ -223,10 +237,10 @@ fn command(
         blocks.push(ArgBlock { fd, args });
     }
     argv.extend(guard_command());
-    let mut args = first;
-    push(&mut args, [b"--bind", assembly.as_bytes(), b"/"]);
-    args.extend(last);
-    blocks.push(ArgBlock { fd: FD_ARGS, args });
+    blocks.push(ArgBlock {
+        fd: FD_ARGS,
+        args: final_args,
+    });
     Ok((argv, blocks))
 }
 

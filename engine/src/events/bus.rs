@@ -53,7 +53,9 @@ impl<T: Clone> Subscription<T> {
         match self.receiver.try_recv() {
             Ok(event) => Some(Received::Event(event)),
             Err(broadcast::error::TryRecvError::Lagged(missed)) => Some(Received::Dropped(missed)),
-            Err(broadcast::error::TryRecvError::Empty | broadcast::error::TryRecvError::Closed) => None,
+            Err(broadcast::error::TryRecvError::Empty | broadcast::error::TryRecvError::Closed) => {
+                None
+            }
         }
     }
 

@@ -1,7 +1,9 @@
 //! The adapters: how a checked spec becomes a running tree under one backend.
 
 use super::host::{HostView, own_namespaces};
-use crate::backend::{Enforcement, NativePlan, PlanFacts, SandboxBackend, SeccompArch, confirm, native_plan};
+use crate::backend::{
+    Enforcement, NativePlan, PlanFacts, SandboxBackend, SeccompArch, confirm, native_plan,
+};
 use crate::error::{Coded, Fix, Problem};
 use crate::policy::{OsHostFs, resolve};
 use crate::probe::{HostFacts, HostReport};
@@ -82,7 +84,10 @@ impl Coded for NotEnforced {
     }
 
     fn fix(&self) -> Option<Fix> {
-        Some(Fix::words(format!("Choose the native backend, or leave {} out.", self.field)))
+        Some(Fix::words(format!(
+            "Choose the native backend, or leave {} out.",
+            self.field
+        )))
     }
 }
 
@@ -107,14 +112,24 @@ impl NoSandboxAdapter {
         for (name, value) in spec.env().set() {
             env.insert(name.clone().into_bytes(), value.clone().into_bytes());
         }
-        Ok(Prepared::None { cwd, env: env.into_iter().collect() })
+        Ok(Prepared::None {
+            cwd,
+            env: env.into_iter().collect(),
+        })
     }
 
     async fn launch(cwd: Vec<u8>, env: Vec<(Vec<u8>, Vec<u8>)>) -> Result<Launched, LaunchError> {
         let began = Instant::now();
         let tree = host::launch().await?;
         let details = details(&tree, &cwd, began);
-        Ok(Launched { backend: SandboxBackend::None, tree, cwd, env, enforcement: None, details })
+        Ok(Launched {
+            backend: SandboxBackend::None,
+            tree,
+            cwd,
+            env,
+            enforcement: None,
+            details,
+        })
     }
 }
 
@@ -143,7 +158,9 @@ impl Coded for FactMissing {
 
     fn fix(&self) -> Option<Fix> {
         match self {
-            Self::Bwrap => Some(Fix::words("Probe the host again: the report names the cause.")),
+            Self::Bwrap => Some(Fix::words(
+                "Probe the host again: the report names the cause.",
+            )),
             Self::Arch(_) => None,
         }
     }
@@ -151,8 +168,14 @@ impl Coded for FactMissing {
 
 impl NativeSandboxAdapter {
     /// Resolves and plans: reads the file system, runs nothing.
-    pub(super) fn prepare(spec: &ValidSpec, host: &HostView, report: &HostReport) -> Result<NativePlan, Problem> {
-        let context = host.context(report.facts.clone()).map_err(|error| error.problem())?;
+    pub(super) fn prepare(
+        spec: &ValidSpec,
+        host: &HostView,
+        report: &HostReport,
+    ) -> Result<NativePlan, Problem> {
+        let context = host
+            .context(report.facts.clone())
+            .map_err(|error| error.problem())?;
         let policy = resolve(spec, &context, &OsHostFs).map_err(|error| error.problem())?;
         let facts = Self::plan_facts(&report.facts).map_err(|error| error.problem())?;
         native_plan(&policy, &facts).map_err(|error| error.problem())
@@ -180,8 +203,12 @@ impl NativeSandboxAdapter {
         let mut details = details(&tree, &cwd, began);
         details.insert("argv".to_owned(), plan.command_line().into());
         details.insert("withheldVariables".to_owned(), plan.withheld.clone().into());
-        let checks: Vec<String> =
-            tree.report().passed.iter().map(|check| format!("{}: {}", check.name, check.detail)).collect();
+        let checks: Vec<String> = tree
+            .report()
+            .passed
+            .iter()
+            .map(|check| format!("{}: {}", check.name, check.detail))
+            .collect();
         details.insert("verified".to_owned(), checks.into());
         let enforcement = confirm(&plan, tree.report());
         Ok(Launched {

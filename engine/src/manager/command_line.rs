@@ -80,7 +80,11 @@ pub(super) fn split(line: &str) -> Result<Vec<String>, SplitError> {
         }
     }
     words.extend(word);
-    if words.is_empty() { Err(SplitError::Empty) } else { Ok(words) }
+    if words.is_empty() {
+        Err(SplitError::Empty)
+    } else {
+        Ok(words)
+    }
 }
 
 /// Text on one line, with every character that could mislead made visible.
@@ -102,7 +106,11 @@ pub(super) fn shown(text: &str, limit: usize) -> String {
 
 /// A session's title from its program's path.
 pub(super) fn title(program: &str) -> String {
-    let name = program.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(program);
+    let name = program
+        .rsplit('/')
+        .next()
+        .filter(|name| !name.is_empty())
+        .unwrap_or(program);
     shown(name, TITLE_LIMIT)
 }
 
@@ -132,7 +140,11 @@ mod tests {
             ("$HOME *.rs; ls", &["$HOME", "*.rs;", "ls"]),
         ];
         for (line, words) in cases {
-            assert_eq!(split(line), Ok(words.iter().map(|word| (*word).to_owned()).collect()), "{line}");
+            assert_eq!(
+                split(line),
+                Ok(words.iter().map(|word| (*word).to_owned()).collect()),
+                "{line}"
+            );
         }
     }
 
@@ -155,7 +167,10 @@ mod tests {
     #[test]
     fn a_title_shows_what_would_mislead() {
         assert_eq!(title("/usr/bin/bash"), "bash");
-        assert_eq!(title("/opt/evil\u{202e}native\u{1b}[0m"), "evil\\u{202e}native\\u{1b}[0m");
+        assert_eq!(
+            title("/opt/evil\u{202e}native\u{1b}[0m"),
+            "evil\\u{202e}native\\u{1b}[0m"
+        );
         assert_eq!(title(&"x".repeat(200)).chars().count(), TITLE_LIMIT + 1);
     }
 }

@@ -6,7 +6,8 @@ use super::session::{Session, now_ms};
 use super::trial::ProductionTrial;
 use super::{EventStream, SandboxManager};
 use crate::api::{
-    FolderInfo, LaunchPreview, LaunchRequest, OutputChunk, RunningProcess, SessionInfo, Settings, Snapshot, UiEvent,
+    FolderInfo, LaunchPreview, LaunchRequest, OutputChunk, RunningProcess, SessionInfo, Settings,
+    Snapshot, UiEvent,
 };
 use crate::error::{Coded, Problem};
 use crate::events::Bus;
@@ -59,7 +60,9 @@ impl Coded for EngineError {
     }
 
     fn fix(&self) -> Option<crate::error::Fix> {
-        Some(crate::error::Fix::words("Start Kotak again; the log says more."))
+        Some(crate::error::Fix::words(
+            "Start Kotak again; the log says more.",
+        ))
     }
 }
 
@@ -107,6 +110,7 @@ impl Engine {
         let probing = Arc::clone(&trial);
         let set_up = tokio::task::spawn_blocking(move || {
             crate::process::remove_leftovers();
+            super::trial::remove_leftovers(&dirs.run);
             let (settings, mut problems) = SettingsFile::load(&dirs);
             let (store, more) = Store::open(&dirs);
             problems.extend(more);
@@ -171,7 +175,10 @@ impl Engine {
     /// Changes from now on, in batches, at most ten a second.
     #[must_use]
     pub fn subscribe(&self) -> EventStream {
-        EventStream::new(self.0.events.subscribe(), Box::new(WeakEngine(Arc::downgrade(&self.0))))
+        EventStream::new(
+            self.0.events.subscribe(),
+            Box::new(WeakEngine(Arc::downgrade(&self.0))),
+        )
     }
 
     /// The probe's result.
@@ -184,13 +191,16 @@ impl Engine {
     pub async fn probe_again(&self) -> Arc<HostReport> {
         let _one_at_a_time = self.0.probing.lock().await;
         let (trial, switch) = (Arc::clone(&self.0.trial), self.0.switch);
-        let probed = tokio::task::spawn_blocking(move || probe(&SystemProbe::new(trial), switch)).await;
+        let probed =
+            tokio::task::spawn_blocking(move || probe(&SystemProbe::new(trial), switch)).await;
         match probed {
             Ok(report) => {
                 tracing::info!("probed again: {}", report.verdict.line);
                 let report = Arc::new(report);
                 self.0.manager.set_report(Arc::clone(&report));
-                self.0.events.send(UiEvent::Host { host: Box::new((*report).clone()) });
+                self.0.events.send(UiEvent::Host {
+                    host: Box::new((*report).clone()),
+                });
                 report
             }
             Err(error) => {
@@ -318,7 +328,10 @@ impl Engine {
     /// # Errors
     /// It is too large.
     pub fn save_layout(&self, layout: String) -> Result<(), Problem> {
-        self.0.store.set_layout(layout).map_err(|error| error.problem())
+        self.0
+            .store
+            .set_layout(layout)
+            .map_err(|error| error.problem())
     }
 
     /// Checks, keeps and announces settings.
@@ -326,8 +339,14 @@ impl Engine {
     /// # Errors
     /// They are invalid, or cannot be saved (they are in force then until the process ends).
     pub fn set_settings(&self, settings: Settings) -> Result<Settings, Problem> {
-        let changed = self.0.settings.change(settings).map_err(|error| error.problem());
-        self.0.events.send(UiEvent::Settings { settings: self.0.settings.current() });
+        let changed = self
+            .0
+            .settings
+            .change(settings)
+            .map_err(|error| error.problem());
+        self.0.events.send(UiEvent::Settings {
+            settings: self.0.settings.current(),
+        });
         changed
     }
 
@@ -336,7 +355,10 @@ impl Engine {
     /// # Errors
     /// The store cannot be read.
     pub fn history(&self, limit: u32) -> Result<Vec<SessionRecord>, Problem> {
-        self.0.store.sessions(limit).map_err(|error| error.problem())
+        self.0
+            .store
+            .sessions(limit)
+            .map_err(|error| error.problem())
     }
 
     /// Tells every window that another start of the application was asked for.
@@ -397,7 +419,11 @@ impl Shared {
     }
 
     pub(super) fn find(&self, id: &str) -> Option<Arc<Session>> {
-        self.sessions().list.iter().find(|session| session.id() == id).map(Arc::clone)
+        self.sessions()
+            .list
+            .iter()
+            .find(|session| session.id() == id)
+            .map(Arc::clone)
     }
 
     pub(super) fn add(&self, session: Arc<Session>) {
@@ -414,11 +440,17 @@ impl Shared {
     }
 
     fn infos(&self) -> Vec<SessionInfo> {
-        self.sessions().list.iter().map(|session| session.info()).collect()
+        self.sessions()
+            .list
+            .iter()
+            .map(|session| session.info())
+            .collect()
     }
 
     pub(super) fn publish(&self, session: &Session) {
-        self.events.send(UiEvent::Session { session: Box::new(session.info()) });
+        self.events.send(UiEvent::Session {
+            session: Box::new(session.info()),
+        });
     }
 
     pub(super) fn is_closing(&self) -> bool {

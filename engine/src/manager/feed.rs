@@ -38,7 +38,12 @@ pub(super) struct Everything {
 
 impl EventStream {
     pub(super) fn new(subscription: Subscription<UiEvent>, source: Box<dyn Source>) -> Self {
-        Self { subscription, source, next_batch_at: Instant::now(), batch: Batch::default() }
+        Self {
+            subscription,
+            source,
+            next_batch_at: Instant::now(),
+            batch: Batch::default(),
+        }
     }
 
     /// The next batch: never empty, at most ten a second, each session at most once in it.
@@ -65,15 +70,26 @@ impl EventStream {
         match received {
             Received::Event(event) => self.batch.add(event),
             Received::Dropped(count) => {
-                tracing::warn!(count, "a window reads its events too slowly; it gets the whole state again");
-                let Some(all) = self.source.everything() else { return };
-                self.batch.add(UiEvent::Host { host: Box::new(all.host) });
-                self.batch.add(UiEvent::Settings { settings: all.settings });
+                tracing::warn!(
+                    count,
+                    "a window reads its events too slowly; it gets the whole state again"
+                );
+                let Some(all) = self.source.everything() else {
+                    return;
+                };
+                self.batch.add(UiEvent::Host {
+                    host: Box::new(all.host),
+                });
+                self.batch.add(UiEvent::Settings {
+                    settings: all.settings,
+                });
                 for id in all.gone {
                     self.batch.add(UiEvent::SessionGone { id });
                 }
                 for session in all.sessions {
-                    self.batch.add(UiEvent::Session { session: Box::new(session) });
+                    self.batch.add(UiEvent::Session {
+                        session: Box::new(session),
+                    });
                 }
             }
         }
@@ -133,17 +149,38 @@ mod tests {
     }
 
     fn notice(code: &str) -> UiEvent {
-        let problem = Problem { code: code.to_owned(), message: String::new(), causes: vec![], fix: None };
+        let problem = Problem {
+            code: code.to_owned(),
+            message: String::new(),
+            causes: vec![],
+            fix: None,
+        };
         UiEvent::Notice { notice: problem }
     }
 
     #[test]
     fn a_batch_keeps_the_newest_of_each_session_and_every_notice() {
         let mut batch = Batch::default();
-        let settings = |font_size| UiEvent::Settings { settings: Settings { font_size, ..Settings::default() } };
-        for event in [gone("a"), notice("X"), settings(9), gone("b"), notice("X"), gone("a"), settings(10)] {
+        let settings = |font_size| UiEvent::Settings {
+            settings: Settings {
+                font_size,
+                ..Settings::default()
+            },
+        };
+        for event in [
+            gone("a"),
+            notice("X"),
+            settings(9),
+            gone("b"),
+            notice("X"),
+            gone("a"),
+            settings(10),
+        ] {
             batch.add(event);
         }
-        assert_eq!(batch.events(), vec![notice("X"), gone("b"), notice("X"), gone("a"), settings(10)]);
+        assert_eq!(
+            batch.events(),
+            vec![notice("X"), gone("b"), notice("X"), gone("a"), settings(10)]
+        );
     }
 }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub(super) struct HostView {
     pub(super) home: PathBuf,
     pub(super) env: Vec<(OsString, OsString)>,
-    dirs: Dirs,
+    pub(super) dirs: Dirs,
 }
 
 /// The user's home directory is no usable path.
@@ -41,19 +41,27 @@ impl Coded for HomeUnusable {
 impl HostView {
     /// Reads the environment and the user database.
     pub(super) fn read(dirs: Dirs) -> Self {
-        let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten();
+        let user = nix::unistd::User::from_uid(nix::unistd::getuid())
+            .ok()
+            .flatten();
         let home = std::env::var_os("HOME")
             .map(PathBuf::from)
             .filter(|home| home.is_absolute())
             .or_else(|| user.as_ref().map(|user| user.dir.clone()))
             .unwrap_or_else(|| PathBuf::from("/"));
-        Self { home, env: std::env::vars_os().collect(), dirs }
+        Self {
+            home,
+            env: std::env::vars_os().collect(),
+            dirs,
+        }
     }
 
     /// The context that a policy is resolved in.
     pub(super) fn context(&self, facts: HostFacts) -> Result<HostContext, HomeUnusable> {
-        let home = AbsPath::from_path(&self.home)
-            .map_err(|cause| HomeUnusable { home: self.home.clone(), cause })?;
+        let home = AbsPath::from_path(&self.home).map_err(|cause| HomeUnusable {
+            home: self.home.clone(),
+            cause,
+        })?;
         let absolute = |path: &Path| AbsPath::from_path(path).ok();
         let state = [&self.dirs.state, &self.dirs.run, &self.dirs.cache];
         Ok(HostContext {
@@ -68,7 +76,12 @@ impl HostView {
             kotak: KotakPaths {
                 state: state.into_iter().filter_map(|dir| absolute(dir)).collect(),
                 config: absolute(&self.dirs.config).into_iter().collect(),
-                binaries: std::env::current_exe().ok().as_deref().and_then(absolute).into_iter().collect(),
+                binaries: std::env::current_exe()
+                    .ok()
+                    .as_deref()
+                    .and_then(absolute)
+                    .into_iter()
+                    .collect(),
             },
             facts,
         })

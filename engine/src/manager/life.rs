@@ -75,7 +75,10 @@ pub struct Life {
 
 impl Default for Life {
     fn default() -> Self {
-        Self { state: SandboxState::Created, running: 0 }
+        Self {
+            state: SandboxState::Created,
+            running: 0,
+        }
     }
 }
 
@@ -100,10 +103,17 @@ impl Life {
     /// The life after a change.
     pub fn after(self, change: Change) -> Result<Self, IllegalChange> {
         use SandboxState::{Active, Created, Destroyed, Error, Suspended, Warm};
-        let to = |state| Ok(Self { state, running: self.running });
+        let to = |state| {
+            Ok(Self {
+                state,
+                running: self.running,
+            })
+        };
         match (self.state, change) {
             // An error is kept: what went wrong stays visible until it is torn down.
-            (Error | Destroyed, Change::ExecEnded) => Ok(self.with_running(self.running.saturating_sub(1))),
+            (Error | Destroyed, Change::ExecEnded) => {
+                Ok(self.with_running(self.running.saturating_sub(1)))
+            }
             (Error, Change::Destroyed) => to(Destroyed),
             (Error | Destroyed, _) => Err(IllegalChange::Ended),
             (_, Change::Destroyed) => to(Destroyed),
@@ -111,12 +121,16 @@ impl Life {
             (Created, Change::Launched) => to(Warm),
             (Created, _) => Err(IllegalChange::Starting),
             (_, Change::Launched) => Err(IllegalChange::Launched),
-            (Warm | Active, Change::ExecStarted) => {
-                Ok(Self { state: Active, running: self.running.saturating_add(1) })
-            }
+            (Warm | Active, Change::ExecStarted) => Ok(Self {
+                state: Active,
+                running: self.running.saturating_add(1),
+            }),
             (Warm | Active, Change::ExecEnded) => {
                 let running = self.running.saturating_sub(1);
-                Ok(Self { state: if running == 0 { Warm } else { Active }, running })
+                Ok(Self {
+                    state: if running == 0 { Warm } else { Active },
+                    running,
+                })
             }
             (Warm | Active, Change::Suspended) => to(Suspended),
             (Warm | Active, Change::Resumed) => Err(IllegalChange::NotSuspended),
@@ -149,7 +163,11 @@ mod tests {
     /// Every state, every change: the state that follows, or the refusal.
     #[test]
     fn every_transition_is_as_written_down() {
-        type Row = (SandboxState, u32, [Result<(SandboxState, u32), IllegalChange>; 7]);
+        type Row = (
+            SandboxState,
+            u32,
+            [Result<(SandboxState, u32), IllegalChange>; 7],
+        );
         let starting = Err(IllegalChange::Starting);
         let launched = Err(IllegalChange::Launched);
         let thawed = Err(IllegalChange::NotSuspended);
@@ -157,15 +175,107 @@ mod tests {
         let ended = Err(IllegalChange::Ended);
         // launched, exec started, exec ended, suspended, resumed, broke, destroyed
         let table: [Row; 9] = [
-            (Created, 0, [Ok((Warm, 0)), starting, starting, starting, starting, Ok((Error, 0)), Ok((Destroyed, 0))]),
-            (Warm, 0, [launched, Ok((Active, 1)), Ok((Warm, 0)), Ok((Suspended, 0)), thawed, Ok((Error, 0)), Ok((Destroyed, 0))]),
-            (Active, 1, [launched, Ok((Active, 2)), Ok((Warm, 0)), Ok((Suspended, 1)), thawed, Ok((Error, 1)), Ok((Destroyed, 1))]),
-            (Active, 2, [launched, Ok((Active, 3)), Ok((Active, 1)), Ok((Suspended, 2)), thawed, Ok((Error, 2)), Ok((Destroyed, 2))]),
-            (Suspended, 0, [launched, frozen, Ok((Suspended, 0)), frozen, Ok((Warm, 0)), Ok((Error, 0)), Ok((Destroyed, 0))]),
-            (Suspended, 1, [launched, frozen, Ok((Suspended, 0)), frozen, Ok((Active, 1)), Ok((Error, 1)), Ok((Destroyed, 1))]),
-            (Error, 1, [ended, ended, Ok((Error, 0)), ended, ended, ended, Ok((Destroyed, 1))]),
-            (Destroyed, 1, [ended, ended, Ok((Destroyed, 0)), ended, ended, ended, ended]),
-            (Destroyed, 0, [ended, ended, Ok((Destroyed, 0)), ended, ended, ended, ended]),
+            (
+                Created,
+                0,
+                [
+                    Ok((Warm, 0)),
+                    starting,
+                    starting,
+                    starting,
+                    starting,
+                    Ok((Error, 0)),
+                    Ok((Destroyed, 0)),
+                ],
+            ),
+            (
+                Warm,
+                0,
+                [
+                    launched,
+                    Ok((Active, 1)),
+                    Ok((Warm, 0)),
+                    Ok((Suspended, 0)),
+                    thawed,
+                    Ok((Error, 0)),
+                    Ok((Destroyed, 0)),
+                ],
+            ),
+            (
+                Active,
+                1,
+                [
+                    launched,
+                    Ok((Active, 2)),
+                    Ok((Warm, 0)),
+                    Ok((Suspended, 1)),
+                    thawed,
+                    Ok((Error, 1)),
+                    Ok((Destroyed, 1)),
+                ],
+            ),
+            (
+                Active,
+                2,
+                [
+                    launched,
+                    Ok((Active, 3)),
+                    Ok((Active, 1)),
+                    Ok((Suspended, 2)),
+                    thawed,
+                    Ok((Error, 2)),
+                    Ok((Destroyed, 2)),
+                ],
+            ),
+            (
+                Suspended,
+                0,
+                [
+                    launched,
+                    frozen,
+                    Ok((Suspended, 0)),
+                    frozen,
+                    Ok((Warm, 0)),
+                    Ok((Error, 0)),
+                    Ok((Destroyed, 0)),
+                ],
+            ),
+            (
+                Suspended,
+                1,
+                [
+                    launched,
+                    frozen,
+                    Ok((Suspended, 0)),
+                    frozen,
+                    Ok((Active, 1)),
+                    Ok((Error, 1)),
+                    Ok((Destroyed, 1)),
+                ],
+            ),
+            (
+                Error,
+                1,
+                [
+                    ended,
+                    ended,
+                    Ok((Error, 0)),
+                    ended,
+                    ended,
+                    ended,
+                    Ok((Destroyed, 1)),
+                ],
+            ),
+            (
+                Destroyed,
+                1,
+                [ended, ended, Ok((Destroyed, 0)), ended, ended, ended, ended],
+            ),
+            (
+                Destroyed,
+                0,
+                [ended, ended, Ok((Destroyed, 0)), ended, ended, ended, ended],
+            ),
         ];
         for (state, running, row) in table {
             for (change, expected) in CHANGES.into_iter().zip(row) {
@@ -179,7 +289,12 @@ mod tests {
     #[test]
     fn a_program_that_ends_while_suspended_leaves_it_suspended_and_warm_after() {
         let mut life = Life::default();
-        for change in [Change::Launched, Change::ExecStarted, Change::Suspended, Change::ExecEnded] {
+        for change in [
+            Change::Launched,
+            Change::ExecStarted,
+            Change::Suspended,
+            Change::ExecEnded,
+        ] {
             life = life.after(change).unwrap();
         }
         assert_eq!(life.state(), Suspended);

@@ -48,8 +48,12 @@ impl Coded for ProgramError {
     fn fix(&self) -> Option<Fix> {
         match self {
             Self::Shell(error) => error.fix(),
-            Self::PresetMissing { label } => Some(Fix::words(format!("Install {label}, or add it to the PATH."))),
-            Self::UnknownPreset(_) => Some(Fix::words("Choose one of the presets, or a command of your own.")),
+            Self::PresetMissing { label } => Some(Fix::words(format!(
+                "Install {label}, or add it to the PATH."
+            ))),
+            Self::UnknownPreset(_) => Some(Fix::words(
+                "Choose one of the presets, or a command of your own.",
+            )),
             Self::Line(error) => error.fix(),
         }
     }
@@ -62,18 +66,32 @@ pub(super) fn find(program: &Program) -> Result<FoundProgram, ProgramError> {
             let shell = login_shell()?;
             let title = title(&shell.to_string_lossy());
             let line = shell.to_string_lossy().into_owned();
-            Ok(FoundProgram { argv: vec![shell.into_os_string()], title, line })
+            Ok(FoundProgram {
+                argv: vec![shell.into_os_string()],
+                title,
+                line,
+            })
         }
         Program::Preset { id } => {
             let preset = presets().into_iter().find(|preset| preset.id == *id);
             let preset = preset.ok_or_else(|| ProgramError::UnknownPreset(id.clone()))?;
-            let path = preset.path.ok_or(ProgramError::PresetMissing { label: preset.label.clone() })?;
-            Ok(FoundProgram { argv: vec![path.into()], title: preset.label, line: preset.id })
+            let path = preset.path.ok_or(ProgramError::PresetMissing {
+                label: preset.label.clone(),
+            })?;
+            Ok(FoundProgram {
+                argv: vec![path.into()],
+                title: preset.label,
+                line: preset.id,
+            })
         }
         Program::Command { line } => {
             let words = split(line)?;
             let title = words.first().map(|word| title(word)).unwrap_or_default();
-            Ok(FoundProgram { argv: words.into_iter().map(OsString::from).collect(), title, line: line.clone() })
+            Ok(FoundProgram {
+                argv: words.into_iter().map(OsString::from).collect(),
+                title,
+                line: line.clone(),
+            })
         }
     }
 }

@@ -7,7 +7,9 @@ use super::port::{ExecRequest, ExecStdio};
 use super::{SandboxHandle, SandboxState};
 use crate::error::{Coded, Problem};
 use crate::events::{Bus, SandboxEvent};
-use crate::process::{Command, ExecError, OwnedStream, Started, Streams, Terminal, Tree, output_pipe};
+use crate::process::{
+    Command, ExecError, OwnedStream, Started, Streams, Terminal, Tree, output_pipe,
+};
 use kotak_guard::proto::ExitStatus;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -47,7 +49,11 @@ impl Sandbox {
             details: launched.details,
         };
         let life = Life::default().after(Change::Launched).unwrap_or_default();
-        let state = Mutex::new(Inner { life, handle, terminals: Vec::new() });
+        let state = Mutex::new(Inner {
+            life,
+            handle,
+            terminals: Vec::new(),
+        });
         let sandbox = Arc::new(Self {
             id,
             tree: launched.tree,
@@ -63,10 +69,20 @@ impl Sandbox {
 
     /// Notices a guard that goes away by itself.
     async fn watch(weak: Weak<Self>) {
-        let Some(mut closed) = weak.upgrade().map(|sandbox| sandbox.tree.closed_watch()) else { return };
+        let Some(mut closed) = weak.upgrade().map(|sandbox| sandbox.tree.closed_watch()) else {
+            return;
+        };
         // An error means that the sandbox was dropped.
-        let Ok(reason) = closed.wait_for(Option::is_some).await.map(|end| end.clone()) else { return };
-        let Some(sandbox) = weak.upgrade() else { return };
+        let Ok(reason) = closed
+            .wait_for(Option::is_some)
+            .await
+            .map(|end| end.clone())
+        else {
+            return;
+        };
+        let Some(sandbox) = weak.upgrade() else {
+            return;
+        };
         let reason = reason.map_or_else(|| "the guard is gone".to_owned(), |end| end.reason);
         let error = ExecError::Gone(reason.clone()).problem();
         let problem = Problem {
@@ -89,7 +105,9 @@ impl Sandbox {
             }
         };
         if broke {
-            sandbox.events.send((sandbox.id.clone(), SandboxEvent::Killed { reason }));
+            sandbox
+                .events
+                .send((sandbox.id.clone(), SandboxEvent::Killed { reason }));
         }
     }
 
@@ -115,8 +133,13 @@ impl Sandbox {
     /// Starts a program.
     pub(super) async fn exec(self: &Arc<Self>, request: ExecRequest) -> Result<Arc<Exec>, Problem> {
         let _shared = self.gate.read().await;
-        self.state().life.may_exec().map_err(|error| error.problem())?;
-        let (streams, outputs) = self.streams(request.stdio).map_err(|error| error.problem())?;
+        self.state()
+            .life
+            .may_exec()
+            .map_err(|error| error.problem())?;
+        let (streams, outputs) = self
+            .streams(request.stdio)
+            .map_err(|error| error.problem())?;
         let mut env = self.env.clone();
         for (name, value) in request.env {
             let (name, value) = (name.into_vec(), value.into_vec());
@@ -124,17 +147,31 @@ impl Sandbox {
             env.push((name, value));
         }
         let command = Command {
-            argv: request.argv.into_iter().map(OsStringExt::into_vec).collect(),
-            cwd: request.cwd.map_or_else(|| self.cwd.clone(), |cwd| cwd.as_os_str().as_bytes().to_vec()),
+            argv: request
+                .argv
+                .into_iter()
+                .map(OsStringExt::into_vec)
+                .collect(),
+            cwd: request.cwd.map_or_else(
+                || self.cwd.clone(),
+                |cwd| cwd.as_os_str().as_bytes().to_vec(),
+            ),
             env,
             streams,
         };
-        let started = self.tree.exec(command).await.map_err(|error| error.problem())?;
+        let started = self
+            .tree
+            .exec(command)
+            .await
+            .map_err(|error| error.problem())?;
         // Destroyed meanwhile: the tree takes the program with it.
-        self.change(Change::ExecStarted).map_err(|error| error.problem())?;
+        self.change(Change::ExecStarted)
+            .map_err(|error| error.problem())?;
         if let Some(terminal) = &started.terminal {
             let mut state = self.state();
-            state.terminals.retain(|terminal| terminal.strong_count() > 0);
+            state
+                .terminals
+                .retain(|terminal| terminal.strong_count() > 0);
             state.terminals.push(Arc::downgrade(terminal));
         }
         for output in outputs {
@@ -146,7 +183,11 @@ impl Sandbox {
     fn streams(&self, stdio: ExecStdio) -> Result<(Streams, Vec<Output>), ExecError> {
         Ok(match stdio {
             ExecStdio::Pty { cols, rows } => (Streams::Pty { cols, rows }, Vec::new()),
-            ExecStdio::Streams { stdin, stdout, stderr } => (Streams::Given([stdin, stdout, stderr]), Vec::new()),
+            ExecStdio::Streams {
+                stdin,
+                stdout,
+                stderr,
+            } => (Streams::Given([stdin, stdout, stderr]), Vec::new()),
             ExecStdio::Pipes => {
                 let (stdout, stdout_child) = output_pipe().map_err(ExecError::Terminal)?;
                 let (stderr, stderr_child) = output_pipe().map_err(ExecError::Terminal)?;
@@ -159,17 +200,29 @@ impl Sandbox {
 
     fn watch_exec(self: &Arc<Self>, started: Started) -> Arc<Exec> {
         let (ended, end) = watch::channel(None);
-        let exec = Arc::new(Exec { id: started.id, pid: started.pid, end, terminal: started.terminal });
+        let exec = Arc::new(Exec {
+            id: started.id,
+            pid: started.pid,
+            end,
+            terminal: started.terminal,
+        });
         let weak = Arc::downgrade(self);
         let mut status = started.end;
         let id = started.id;
         tokio::spawn(async move {
-            let status = status.wait_for(Option::is_some).await.map_or(None, |status| *status);
+            let status = status
+                .wait_for(Option::is_some)
+                .await
+                .map_or(None, |status| *status);
             let end = status.map_or_else(ExecEnd::lost, ExecEnd::from_status);
             if let Some(sandbox) = weak.upgrade() {
                 // Counting down is legal in every state that an exec can have been started in.
                 let _ = sandbox.change_after_exec();
-                let exit = SandboxEvent::Exit { exec_id: id, exit_code: end.exit_code, signal: end.signal };
+                let exit = SandboxEvent::Exit {
+                    exec_id: id,
+                    exit_code: end.exit_code,
+                    signal: end.signal,
+                };
                 sandbox.events.send((sandbox.id.clone(), exit));
             }
             ended.send_replace(Some(end));
@@ -183,17 +236,25 @@ impl Sandbox {
 
     pub(super) async fn suspend(&self) -> Result<SandboxHandle, Problem> {
         let _alone = self.gate.write().await;
-        self.state().life.after(Change::Suspended).map_err(|error| error.problem())?;
+        self.state()
+            .life
+            .after(Change::Suspended)
+            .map_err(|error| error.problem())?;
         self.tree.freeze().await.map_err(|error| error.problem())?;
-        self.change(Change::Suspended).map_err(|error| error.problem())?;
+        self.change(Change::Suspended)
+            .map_err(|error| error.problem())?;
         Ok(self.handle())
     }
 
     pub(super) async fn resume(&self) -> Result<SandboxHandle, Problem> {
         let _alone = self.gate.write().await;
-        self.state().life.after(Change::Resumed).map_err(|error| error.problem())?;
+        self.state()
+            .life
+            .after(Change::Resumed)
+            .map_err(|error| error.problem())?;
         self.tree.thaw().await.map_err(|error| error.problem())?;
-        self.change(Change::Resumed).map_err(|error| error.problem())?;
+        self.change(Change::Resumed)
+            .map_err(|error| error.problem())?;
         Ok(self.handle())
     }
 
@@ -202,7 +263,12 @@ impl Sandbox {
         // Destroying twice waits for the same end twice.
         let _ = self.change(Change::Destroyed);
         let ended = self.tree.end().await.map_err(|error| error.problem());
-        let terminals: Vec<Arc<Terminal>> = self.state().terminals.iter().filter_map(Weak::upgrade).collect();
+        let terminals: Vec<Arc<Terminal>> = self
+            .state()
+            .terminals
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect();
         for terminal in terminals {
             terminal.finish().await;
         }
@@ -239,8 +305,16 @@ impl Output {
 impl ExecEnd {
     fn from_status(status: ExitStatus) -> Self {
         match status {
-            ExitStatus::Code(exit_code) => Self { exit_code, signal: None, killed: None },
-            ExitStatus::Signal(signal) => Self { exit_code: 128 + signal, signal: Some(signal), killed: None },
+            ExitStatus::Code(exit_code) => Self {
+                exit_code,
+                signal: None,
+                killed: None,
+            },
+            ExitStatus::Signal(signal) => Self {
+                exit_code: 128 + signal,
+                signal: Some(signal),
+                killed: None,
+            },
         }
     }
 }

@@ -3,7 +3,9 @@
 use super::adapter::{NativeSandboxAdapter, NoSandboxAdapter, Prepared};
 use super::host::HostView;
 use super::sandbox::{Events, Sandbox};
-use super::{Exec, ExecRequest, IllegalChange, SandboxHandle, SandboxPort, SandboxRequest, SandboxState};
+use super::{
+    Exec, ExecRequest, IllegalChange, SandboxHandle, SandboxPort, SandboxRequest, SandboxState,
+};
 use crate::backend::{SandboxBackend, Selection, select};
 use crate::error::{Coded, Fix, Problem};
 use crate::events::{SandboxEvent, Subscription};
@@ -49,7 +51,9 @@ impl Coded for NoSession {
     }
 
     fn fix(&self) -> Option<Fix> {
-        Some(Fix::words("It may have ended meanwhile: look at the list of sessions."))
+        Some(Fix::words(
+            "It may have ended meanwhile: look at the list of sessions.",
+        ))
     }
 }
 
@@ -71,11 +75,18 @@ impl SandboxManager {
     }
 
     pub(super) fn set_report(&self, report: Arc<HostReport>) {
-        *self.0.report.write().unwrap_or_else(PoisonError::into_inner) = report;
+        *self
+            .0
+            .report
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = report;
     }
 
     /// Selects, resolves and plans without running anything.
-    pub(super) async fn prepare(&self, request: &SandboxRequest) -> Result<(Selection, Prepared), Problem> {
+    pub(super) async fn prepare(
+        &self,
+        request: &SandboxRequest,
+    ) -> Result<(Selection, Prepared), Problem> {
         let report = self.report();
         let selection = select(request.choice, request.client, &report, self.0.switch)
             .map_err(|error| error.problem())?;
@@ -95,7 +106,11 @@ impl SandboxManager {
     }
 
     /// Launches what was prepared. Never fails without a handle: what broke is in it.
-    pub(super) async fn launch_prepared(&self, id: &str, prepared: Prepared) -> Result<SandboxHandle, Problem> {
+    pub(super) async fn launch_prepared(
+        &self,
+        id: &str,
+        prepared: Prepared,
+    ) -> Result<SandboxHandle, Problem> {
         self.reserve(id)?;
         let reservation = Reservation { manager: self, id };
         self.0.events.send((id.to_owned(), SandboxEvent::Starting));
@@ -117,12 +132,20 @@ impl SandboxManager {
     /// Sends a signal to the process group of one exec (its terminal's foreground group, with a
     /// PTY).
     pub async fn signal(&self, session_id: &str, exec_id: u64, signal: i32) -> Result<(), Problem> {
-        self.sandbox(session_id)?.tree().signal(exec_id, signal).await.map_err(|error: TreeError| error.problem())
+        self.sandbox(session_id)?
+            .tree()
+            .signal(exec_id, signal)
+            .await
+            .map_err(|error: TreeError| error.problem())
     }
 
     /// The processes of a session, without its guard.
     pub async fn processes(&self, session_id: &str) -> Result<Vec<Process>, Problem> {
-        self.sandbox(session_id)?.tree().processes().await.map_err(|error| error.problem())
+        self.sandbox(session_id)?
+            .tree()
+            .processes()
+            .await
+            .map_err(|error| error.problem())
     }
 
     /// Events of every sandbox: session id and event. Bounded; a slow reader loses the oldest and
@@ -142,7 +165,10 @@ impl SandboxManager {
     }
 
     fn sandboxes(&self) -> MutexGuard<'_, HashMap<String, Slot>> {
-        self.0.sandboxes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0
+            .sandboxes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn sandbox(&self, id: &str) -> Result<Arc<Sandbox>, Problem> {
@@ -171,7 +197,9 @@ struct Reservation<'a> {
 
 impl Reservation<'_> {
     fn fill(&self, sandbox: Arc<Sandbox>) {
-        self.manager.sandboxes().insert(self.id.to_owned(), Slot::Running(sandbox));
+        self.manager
+            .sandboxes()
+            .insert(self.id.to_owned(), Slot::Running(sandbox));
     }
 }
 
@@ -211,7 +239,8 @@ impl SandboxPort for SandboxManager {
         sandbox.destroy().await?;
         let mut sandboxes = self.sandboxes();
         // Only this very sandbox: the id may have been taken again by now.
-        if matches!(sandboxes.get(session_id), Some(Slot::Running(held)) if Arc::ptr_eq(held, &sandbox)) {
+        if matches!(sandboxes.get(session_id), Some(Slot::Running(held)) if Arc::ptr_eq(held, &sandbox))
+        {
             sandboxes.remove(session_id);
         }
         Ok(())

@@ -72,7 +72,10 @@ impl Session {
     }
 
     pub(super) fn is_over(&self) -> bool {
-        matches!(self.locked().phase, SessionPhase::Ended | SessionPhase::Error)
+        matches!(
+            self.locked().phase,
+            SessionPhase::Ended | SessionPhase::Error
+        )
     }
 
     pub(super) fn set_done(&self) {

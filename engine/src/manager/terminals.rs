@@ -6,7 +6,10 @@ use super::program::{self, FoundProgram};
 use super::sandbox_manager::NoSession;
 use super::session::{Session, created_handle, fail, now_ms};
 use super::{ExecRequest, ExecStdio, SandboxPort, SandboxRequest, SandboxState};
-use crate::api::{FolderInfo, LaunchPreview, LaunchRequest, Program, RunningProcess, SessionInfo, SessionPhase, UiEvent};
+use crate::api::{
+    FolderInfo, LaunchPreview, LaunchRequest, Program, RunningProcess, SessionInfo, SessionPhase,
+    UiEvent,
+};
 use crate::backend::{BackendChoice, ClientDefault, Enforcement, SandboxBackend};
 use crate::error::{Coded, Fix, Problem};
 use crate::spec::{EnvPolicy, NetworkMode, TerminalRequest, ValidSpec};
@@ -86,7 +89,12 @@ impl Shared {
     pub(super) async fn preview(&self, request: &LaunchRequest) -> LaunchPreview {
         let cwd = request.cwd.clone();
         let folder = tokio::task::spawn_blocking(move || folder_info(&cwd)).await;
-        let missing = FolderInfo { path: request.cwd.clone(), exists: false, repo_root: None, branch: None };
+        let missing = FolderInfo {
+            path: request.cwd.clone(),
+            exists: false,
+            repo_root: None,
+            branch: None,
+        };
         let mut preview = LaunchPreview {
             backend: None,
             sentences: Vec::new(),
@@ -102,7 +110,12 @@ impl Shared {
             Ok((selection, prepared)) => {
                 preview.backend = Some(selection.backend);
                 preview.sentences = prepared.sentences();
-                preview.gaps = prepared.enforcement().into_iter().flat_map(Enforcement::gaps).cloned().collect();
+                preview.gaps = prepared
+                    .enforcement()
+                    .into_iter()
+                    .flat_map(Enforcement::gaps)
+                    .cloned()
+                    .collect();
             }
             Err(problem) => preview.problem = Some(problem),
         }
@@ -123,9 +136,9 @@ impl Shared {
             let program = program::find(&wanted.program).map_err(|error| error.problem())?;
             Ok((program, workspace_of(&wanted.cwd)))
         });
-        let (program, workspace) = looked
-            .await
-            .map_err(|error| RequestError::Terminal("prepared", std::io::Error::other(error)).problem())??;
+        let (program, workspace) = looked.await.map_err(|error| {
+            RequestError::Terminal("prepared", std::io::Error::other(error)).problem()
+        })??;
         if request.backend == BackendChoice::None && request.network.is_some() {
             return Err(RequestError::NetworkWithoutSandbox.problem());
         }
@@ -143,12 +156,23 @@ impl Shared {
             EngineRole::Panel => ClientDefault::Terminal,
             EngineRole::Command => ClientDefault::Command,
         };
-        let sandbox = SandboxRequest { spec, choice: Some(request.backend), client };
-        Ok(Checked { program, sandbox, workspace })
+        let sandbox = SandboxRequest {
+            spec,
+            choice: Some(request.backend),
+            client,
+        };
+        Ok(Checked {
+            program,
+            sandbox,
+            workspace,
+        })
     }
 
     /// Launches a terminal session.
-    pub(super) async fn launch(self: &Arc<Self>, request: LaunchRequest) -> Result<SessionInfo, Problem> {
+    pub(super) async fn launch(
+        self: &Arc<Self>,
+        request: LaunchRequest,
+    ) -> Result<SessionInfo, Problem> {
         if self.is_closing() {
             return Err(RequestError::Closing.problem());
         }
@@ -195,7 +219,10 @@ impl Shared {
         let notice = selection.notice;
         // In a task of its own: once it has begun, a launch is finished whoever waits for it.
         let launch = tokio::spawn(async move {
-            match shared.start(&started, prepared, checked.program, notice).await {
+            match shared
+                .start(&started, prepared, checked.program, notice)
+                .await
+            {
                 Ok(()) => {}
                 Err(problem) => {
                     let info = started.update(|info| fail(info, problem));
@@ -206,7 +233,8 @@ impl Shared {
             }
         });
         if let Err(error) = launch.await {
-            let problem = RequestError::Terminal("launched", std::io::Error::other(error)).problem();
+            let problem =
+                RequestError::Terminal("launched", std::io::Error::other(error)).problem();
             session.update(|info| fail(info, problem));
             session.set_done();
             self.publish(&session);
@@ -234,18 +262,28 @@ impl Shared {
             let request = &session.info().request;
             (request.cols.max(1), request.rows.max(1))
         };
-        let exec = self.manager.exec(&id, ExecRequest {
-            argv: program.argv,
-            cwd: None,
-            env: vec![("TERM".into(), "xterm-256color".into()), ("COLORTERM".into(), "truecolor".into())],
-            stdio: ExecStdio::Pty { cols, rows },
-        });
+        let exec = self.manager.exec(
+            &id,
+            ExecRequest {
+                argv: program.argv,
+                cwd: None,
+                env: vec![
+                    ("TERM".into(), "xterm-256color".into()),
+                    ("COLORTERM".into(), "truecolor".into()),
+                ],
+                stdio: ExecStdio::Pty { cols, rows },
+            },
+        );
         let exec = match exec.await {
             Ok(exec) => exec,
             Err(problem) => {
                 session.update(|info| info.handle = handle);
                 if let Err(left) = self.manager.destroy(&id).await {
-                    tracing::error!(session = id, code = left.code, "a failed session could not be cleaned up");
+                    tracing::error!(
+                        session = id,
+                        code = left.code,
+                        "a failed session could not be cleaned up"
+                    );
                 }
                 return Err(problem);
             }
@@ -257,7 +295,8 @@ impl Shared {
             info.handle = handle;
             info.phase = SessionPhase::Running;
         });
-        self.store.session_changed(&id, backend, SandboxState::Active);
+        self.store
+            .session_changed(&id, backend, SandboxState::Active);
         self.publish(session);
         tokio::spawn(Self::watch(Arc::downgrade(self), Arc::clone(session), exec));
         if session.close_wanted() {
@@ -299,13 +338,20 @@ impl Shared {
     }
 
     fn log_end(&self, info: &SessionInfo, signal: Option<i32>) {
-        self.store.session_ended(&info.id, SessionEnd {
-            state: info.handle.state,
-            exit_code: info.exit_code,
-            signal,
-            error: info.handle.error.as_ref().map(|error| (error.code.clone(), error.message.clone())),
-            ended_at_ms: info.ended_at_ms.unwrap_or_else(now_ms),
-        });
+        self.store.session_ended(
+            &info.id,
+            SessionEnd {
+                state: info.handle.state,
+                exit_code: info.exit_code,
+                signal,
+                error: info
+                    .handle
+                    .error
+                    .as_ref()
+                    .map(|error| (error.code.clone(), error.message.clone())),
+                ended_at_ms: info.ended_at_ms.unwrap_or_else(now_ms),
+            },
+        );
     }
 
     /// Ends the session if it runs; waits until nothing of it is left.
@@ -354,7 +400,12 @@ impl Shared {
         self.frozen_or_not(&session, handle.state, SessionPhase::Running)
     }
 
-    fn frozen_or_not(&self, session: &Session, state: SandboxState, phase: SessionPhase) -> Result<SessionInfo, Problem> {
+    fn frozen_or_not(
+        &self,
+        session: &Session,
+        state: SandboxState,
+        phase: SessionPhase,
+    ) -> Result<SessionInfo, Problem> {
         let info = session.update(|info| {
             // It may have ended meanwhile, and an end is final.
             if !matches!(info.phase, SessionPhase::Ended | SessionPhase::Error) {
@@ -362,7 +413,8 @@ impl Shared {
                 info.handle.state = state;
             }
         });
-        self.store.session_changed(&info.id, info.handle.backend, info.handle.state);
+        self.store
+            .session_changed(&info.id, info.handle.backend, info.handle.state);
         self.publish(session);
         Ok(info)
     }
@@ -370,10 +422,13 @@ impl Shared {
     pub(super) async fn write_input(&self, id: &str, bytes: &[u8]) -> Result<(), Problem> {
         let session = self.session(id)?;
         let terminal = Self::terminal(&session)?;
-        terminal.write(bytes).await.map_err(|error| match error.kind() {
-            std::io::ErrorKind::BrokenPipe => RequestError::Ended.problem(),
-            _ => RequestError::Terminal("written to", error).problem(),
-        })
+        terminal
+            .write(bytes)
+            .await
+            .map_err(|error| match error.kind() {
+                std::io::ErrorKind::BrokenPipe => RequestError::Ended.problem(),
+                _ => RequestError::Terminal("written to", error).problem(),
+            })
     }
 
     pub(super) fn resize(&self, id: &str, cols: u16, rows: u16) -> Result<(), Problem> {
@@ -388,12 +443,18 @@ impl Shared {
             return Ok(());
         }
         let terminal = Self::terminal(&session)?;
-        terminal.resize(cols, rows).map_err(|error| RequestError::Terminal("resized", error).problem())
+        terminal
+            .resize(cols, rows)
+            .map_err(|error| RequestError::Terminal("resized", error).problem())
     }
 
     pub(super) fn terminal(session: &Session) -> Result<&Arc<crate::process::Terminal>, Problem> {
         session.terminal().ok_or_else(|| {
-            if session.is_over() { RequestError::Ended.problem() } else { RequestError::Starting.problem() }
+            if session.is_over() {
+                RequestError::Ended.problem()
+            } else {
+                RequestError::Starting.problem()
+            }
         })
     }
 
@@ -415,7 +476,11 @@ impl Shared {
                 pid: process.pid,
                 foreground: process.tpgid > 0 && process.pgid == process.tpgid,
                 command: shown(
-                    &if process.argv.is_empty() { process.comm } else { process.argv.join(" ") },
+                    &if process.argv.is_empty() {
+                        process.comm
+                    } else {
+                        process.argv.join(" ")
+                    },
                     COMMAND_LIMIT,
                 ),
             })
@@ -423,6 +488,7 @@ impl Shared {
     }
 
     pub(super) fn session(&self, id: &str) -> Result<Arc<Session>, Problem> {
-        self.find(id).ok_or_else(|| NoSession(id.to_owned()).problem())
+        self.find(id)
+            .ok_or_else(|| NoSession(id.to_owned()).problem())
     }
 }

@@ -22,7 +22,8 @@ const LOOKS: u32 = 2000;
 
 /// Set by tests of the other freezer.
 #[cfg(test)]
-pub(super) static FORBIDDEN: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+pub(super) static FORBIDDEN: std::sync::atomic::AtomicBool =
+    std::sync::atomic::AtomicBool::new(false);
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
 

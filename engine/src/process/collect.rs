@@ -79,10 +79,16 @@ pub(crate) async fn read_pieces(pipe: OwnedFd, mut hand_on: impl FnMut(Vec<u8>) 
     if super::set_nonblocking(&pipe).is_err() {
         return;
     }
-    let Ok(pipe) = register(pipe, Interest::READABLE) else { return };
+    let Ok(pipe) = register(pipe, Interest::READABLE) else {
+        return;
+    };
     let mut buffer = vec![0; 32 * 1024];
     loop {
-        let read = pipe.async_io(Interest::READABLE, |fd| Ok(nix::unistd::read(fd, &mut buffer)?)).await;
+        let read = pipe
+            .async_io(Interest::READABLE, |fd| {
+                Ok(nix::unistd::read(fd, &mut buffer)?)
+            })
+            .await;
         match read {
             Ok(length @ 1..) => hand_on(buffer[..length].to_vec()),
             _ => return,

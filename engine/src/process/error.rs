@@ -240,3 +240,38 @@ fn shortage_fix(cause: &io::Error) -> Option<Fix> {
     };
     Some(Fix::words(words))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_shortage_has_its_own_code_and_a_fix() {
+        let failed =
+            |stage, errno| ExecError::from_stage(stage, errno, "p".to_owned(), "/c".to_owned());
+        let cases = [
+            (failed(ExecStage::Pty, libc::ENOSPC), "NO_FREE_PTY"),
+            (failed(ExecStage::Pty, libc::EMFILE), "TOO_MANY_OPEN_FILES"),
+            (failed(ExecStage::Fork, libc::EAGAIN), "PROCESS_LIMIT"),
+            (failed(ExecStage::Fork, libc::EBUSY), "SESSION_SUSPENDED"),
+            (failed(ExecStage::Fork, libc::ESHUTDOWN), "SESSION_ENDED"),
+            (failed(ExecStage::Cwd, libc::ENOENT), "WORKDIR_GONE"),
+            (failed(ExecStage::Seccomp, libc::EINVAL), "FILTER_FAILED"),
+            (
+                failed(ExecStage::Program, libc::ENOENT),
+                "PROGRAM_NOT_FOUND",
+            ),
+            (
+                failed(ExecStage::Program, libc::EACCES),
+                "PROGRAM_NOT_EXECUTABLE",
+            ),
+        ];
+        for (error, code) in cases {
+            let problem = error.problem();
+            assert_eq!(problem.code, code);
+            assert!(problem.fix.is_some(), "{code}");
+        }
+        let launch = LaunchError::Spawn(io::Error::from_raw_os_error(libc::EAGAIN)).problem();
+        assert_eq!(launch.code, "PROCESS_LIMIT");
+    }
+}

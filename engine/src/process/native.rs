@@ -145,7 +145,7 @@ impl Launching {
         let stderr =
             String::from_utf8_lossy(&words.unwrap_or_else(|_| self.stderr.bytes())).into_owned();
         let reason = match stderr.lines().rev().find(|line| !line.trim().is_empty()) {
-            Some(line) => line.trim().to_owned(),
+            Some(line) => one_line(line),
             None => match status {
                 Some(code) => format!("it ended with status {code} and said nothing"),
                 None => reason.to_owned(),
@@ -157,6 +157,21 @@ impl Launching {
             status,
         }
     }
+}
+
+/// A line that a runner wrote, bounded, without control characters.
+fn one_line(line: &str) -> String {
+    line.trim()
+        .chars()
+        .take(300)
+        .map(|character| {
+            if character.is_control() {
+                '\u{fffd}'
+            } else {
+                character
+            }
+        })
+        .collect()
 }
 
 /// Opens a bind source without following a last symlink, and compares it with what the policy

@@ -58,3 +58,95 @@ fn serve(queue: &mpsc::Receiver<Job>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::collect::Collected;
+    use crate::sys::spawn::{Image, OnSpawnerDeath};
+    use std::os::fd::{AsRawFd, OwnedFd};
+
+    fn pipe() -> (OwnedFd, OwnedFd) {
+        nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).unwrap()
+    }
+
+    fn null() -> OwnedFd {
+        crate::process::null().unwrap()
+    }
+
+    /// What a shell script writes to its standard output, with these further descriptors.
+    async fn output_of(script: &str, fds: Vec<(OwnedFd, i32)>) -> String {
+        let (read, write) = pipe();
+        let mut all = vec![(null(), 0), (write, 1), (null(), 2)];
+        all.extend(fds);
+        let plan = ChildPlan {
+            image: Image::Path(c"/bin/sh".to_owned()),
+            argv: vec![
+                c"sh".to_owned(),
+                c"-c".to_owned(),
+                std::ffi::CString::new(script).unwrap(),
+            ],
+            env: vec![c"PATH=/usr/bin:/bin".to_owned()],
+            fds: all,
+            on_spawner_death: OnSpawnerDeath::Kill,
+        };
+        let spawned = Spawner::shared().unwrap().spawn(plan).await.unwrap();
+        let child =
+            crate::process::child::Child::watch(spawned, crate::process::child::OnDrop::Kill)
+                .unwrap();
+        let text =
+            String::from_utf8(Collected::start(read, 65_536).unwrap().to_end().await).unwrap();
+        child.wait().await;
+        text
+    }
+
+    #[tokio::test]
+    async fn a_child_has_the_descriptors_of_its_plan_and_no_other() {
+        // A descriptor of the host process that somebody forgot to mark close-on-exec.
+        let forgotten = null();
+        nix::fcntl::fcntl(
+            &forgotten,
+            nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty()),
+        )
+        .unwrap();
+        let script = "for fd in /proc/$$/fd/*; do echo ${fd##*/}; done; env";
+        let text = output_of(script, vec![(null(), 13), (null(), 9)]).await;
+        let mut lines: Vec<&str> = text.lines().collect();
+        lines.sort_unstable();
+        // The shell sets PWD for itself, nothing else is in the environment.
+        assert_eq!(
+            lines,
+            ["0", "1", "13", "2", "9", "PATH=/usr/bin:/bin", "PWD=/"]
+        );
+        drop(forgotten);
+    }
+
+    #[tokio::test]
+    async fn descriptors_that_trade_numbers_arrive_where_they_should() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str| -> OwnedFd {
+            std::fs::write(dir.path().join(name), name).unwrap();
+            std::fs::File::open(dir.path().join(name)).unwrap().into()
+        };
+        let (first, second) = (file("first"), file("second"));
+        let (for_first, for_second) = (second.as_raw_fd(), first.as_raw_fd());
+        let script = format!("cat /proc/self/fd/{for_first} /proc/self/fd/{for_second}");
+        let text = output_of(&script, vec![(first, for_first), (second, for_second)]).await;
+        assert_eq!(text, "firstsecond");
+    }
+
+    #[tokio::test]
+    async fn a_program_that_does_not_exist_is_the_systems_error() {
+        let plan = ChildPlan {
+            image: Image::Path(c"/nonexistent/program".to_owned()),
+            argv: vec![c"program".to_owned()],
+            env: Vec::new(),
+            fds: Vec::new(),
+            on_spawner_death: OnSpawnerDeath::Kill,
+        };
+        let refused = Spawner::shared().unwrap().spawn(plan).await.unwrap_err();
+        assert!(
+            matches!(refused, LaunchError::Spawn(error) if error.kind() == io::ErrorKind::NotFound)
+        );
+    }
+}

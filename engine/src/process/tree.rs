@@ -279,7 +279,9 @@ impl Coded for TreeError {
     fn fix(&self) -> Option<Fix> {
         Some(Fix::words(match self {
             Self::Gone(_) => "Start a new session.",
-            Self::NotFrozen { .. } => "Try again; a program may start processes faster than they can be stopped, or run as another user.",
+            Self::NotFrozen { .. } => {
+                "Try again; a program may start processes faster than they can be stopped, or run as another user."
+            }
             Self::StillRunning => {
                 "Look for a process that waits for a disk or a network file system, and free it."
             }

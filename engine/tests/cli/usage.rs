@@ -227,9 +227,7 @@ fn probe_ends_with_3_where_native_is_not_available_and_a_run_starts_nothing() {
     let masked = |args: &[&str]| {
         let mut command = Command::new("unshare");
         command.args(["--user", "--map-root-user", "--mount", "sh", "-c"]);
-        command.arg(
-            "mount --bind /bin/false \"$(command -v bwrap)\" && exec \"$0\" \"$@\"",
-        );
+        command.arg("mount --bind /bin/false \"$(command -v bwrap)\" && exec \"$0\" \"$@\"");
         command.arg(env!("CARGO_BIN_EXE_kotak"));
         finish(&mut desk.prepare(command, args))
     };

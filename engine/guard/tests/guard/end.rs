@@ -93,6 +93,20 @@ fn a_shutdown_of_a_frozen_session_ends_it() {
 }
 
 #[test]
+fn a_frozen_session_is_gone_when_the_engine_is() {
+    for place in places() {
+        let marker = marker();
+        let mut guard = Guard::start(&place);
+        start_daemon(&mut guard, &marker);
+        guard.send(&Request::Freeze, &[]);
+        guard.expect(|event| matches!(event, Event::Frozen { .. }).then_some(()));
+        assert!(carriers(&marker) > 0);
+        guard.hang_up();
+        assert_eq!(carriers(&marker), 0, "{place:?}");
+    }
+}
+
+#[test]
 fn a_fork_loop_is_gone_when_the_engine_is() {
     for place in places() {
         let marker = marker();

@@ -18,7 +18,10 @@ async fn a_program_runs(backend: BackendChoice, actual: SandboxBackend) {
     let (text, end) = rig.read_to_end(&info.id).await;
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].starts_with("/dev/pts/"), "{text}");
-    assert_eq!(lines[1..], [rig.work().to_str().unwrap(), "term=xterm-256color", "24 80"]);
+    assert_eq!(
+        lines[1..],
+        [rig.work().to_str().unwrap(), "term=xterm-256color", "24 80"]
+    );
     assert_eq!((end.phase, end.exit_code), (SessionPhase::Ended, Some(7)));
     assert_eq!(end.handle.state, SandboxState::Destroyed);
 }
@@ -37,7 +40,9 @@ async fn a_program_runs_in_the_native_sandbox_and_its_exit_code_arrives() {
 async fn a_program_ended_by_a_signal_has_128_and_its_number() {
     let rig = Rig::start().await;
     for backend in [BackendChoice::None, BackendChoice::Native] {
-        let info = rig.launch(backend, &rig.script("die.sh", "kill -TERM $$")).await;
+        let info = rig
+            .launch(backend, &rig.script("die.sh", "kill -TERM $$"))
+            .await;
         let end = rig.engine.wait(&info.id).await.unwrap();
         assert_eq!(end.exit_code, Some(143), "{backend:?}");
     }
@@ -62,20 +67,32 @@ async fn many_programs_run_at_once_in_one_sandbox_each_with_its_own_streams() {
         })
         .unwrap();
         let mut events = manager.subscribe();
-        let request = SandboxRequest { spec, choice: Some(choice), client: ClientDefault::Terminal };
+        let request = SandboxRequest {
+            spec,
+            choice: Some(choice),
+            client: ClientDefault::Terminal,
+        };
         let handle = manager.launch(request).await.unwrap();
         assert_eq!((handle.error, handle.state), (None, SandboxState::Warm));
         let mut expected = BTreeMap::new();
         let mut execs = Vec::new();
         for number in 0..20 {
-            let exec = manager.exec(&id, ExecRequest {
-                argv: ["sh", "-c", "echo out $N; echo err $N >&2; exit $N"].map(Into::into).to_vec(),
-                cwd: None,
-                env: vec![("N".into(), number.to_string().into())],
-                stdio: ExecStdio::Pipes,
-            });
+            let exec = manager.exec(
+                &id,
+                ExecRequest {
+                    argv: ["sh", "-c", "echo out $N; echo err $N >&2; exit $N"]
+                        .map(Into::into)
+                        .to_vec(),
+                    cwd: None,
+                    env: vec![("N".into(), number.to_string().into())],
+                    stdio: ExecStdio::Pipes,
+                },
+            );
             let exec = exec.await.unwrap();
-            expected.insert(exec.id(), (format!("out {number}\n"), format!("err {number}\n"), number));
+            expected.insert(
+                exec.id(),
+                (format!("out {number}\n"), format!("err {number}\n"), number),
+            );
             execs.push(exec);
         }
         for exec in &execs {
@@ -85,18 +102,30 @@ async fn many_programs_run_at_once_in_one_sandbox_each_with_its_own_streams() {
         assert_eq!(manager.handle(&id).unwrap().state, SandboxState::Warm);
         let mut found: BTreeMap<u64, (String, String, i32)> = BTreeMap::new();
         while found != expected {
-            let Some(Received::Event((session, event))) = events.next().await else { panic!("events were lost") };
+            let Some(Received::Event((session, event))) = events.next().await else {
+                panic!("events were lost")
+            };
             if session != id {
                 continue;
             }
             match event {
                 SandboxEvent::Stdout { exec_id, data } => {
-                    found.entry(exec_id).or_default().0.push_str(&String::from_utf8(data).unwrap());
+                    found
+                        .entry(exec_id)
+                        .or_default()
+                        .0
+                        .push_str(&String::from_utf8(data).unwrap());
                 }
                 SandboxEvent::Stderr { exec_id, data } => {
-                    found.entry(exec_id).or_default().1.push_str(&String::from_utf8(data).unwrap());
+                    found
+                        .entry(exec_id)
+                        .or_default()
+                        .1
+                        .push_str(&String::from_utf8(data).unwrap());
                 }
-                SandboxEvent::Exit { exec_id, exit_code, .. } => {
+                SandboxEvent::Exit {
+                    exec_id, exit_code, ..
+                } => {
                     found.entry(exec_id).or_default().2 = exit_code;
                 }
                 SandboxEvent::Starting | SandboxEvent::Ready => {}
@@ -117,10 +146,19 @@ async fn a_session_outlives_the_thread_that_launched_it() {
         let engine = rig.engine.clone();
         let runtime = tokio::runtime::Handle::current();
         let thread = std::thread::spawn(move || runtime.block_on(engine.launch(request)).unwrap());
-        let info = tokio::task::spawn_blocking(move || thread.join().unwrap()).await.unwrap();
-        rig.engine.write_input(&info.id, b"alive\n\x04").await.unwrap();
+        let info = tokio::task::spawn_blocking(move || thread.join().unwrap())
+            .await
+            .unwrap();
+        rig.engine
+            .write_input(&info.id, b"alive\n\x04")
+            .await
+            .unwrap();
         let (text, end) = rig.read_to_end(&info.id).await;
-        assert_eq!((text.as_str(), end.exit_code), ("alive\r\nalive\r\n", Some(0)), "{backend:?}");
+        assert_eq!(
+            (text.as_str(), end.exit_code),
+            ("alive\r\nalive\r\n", Some(0)),
+            "{backend:?}"
+        );
     }
 }
 
@@ -130,7 +168,10 @@ async fn when_the_engine_is_dropped_every_tree_is_gone() {
     let mut markers = Vec::new();
     for backend in [BackendChoice::None, BackendChoice::Native] {
         let marker = marker();
-        let line = rig.script(&marker, &format!("setsid sleep {marker} & trap '' HUP TERM; sleep {marker}"));
+        let line = rig.script(
+            &marker,
+            &format!("setsid sleep {marker} & trap '' HUP TERM; sleep {marker}"),
+        );
         rig.launch(backend, &line).await;
         eventually("both sleep", || sleepers(&marker).len() == 2).await;
         markers.push(marker);

@@ -28,14 +28,20 @@ struct Rig {
 
 impl Rig {
     async fn start() -> Self {
-        let root = tempfile::Builder::new().prefix("kotak-test-").tempdir_in(home()).unwrap();
+        let root = tempfile::Builder::new()
+            .prefix("kotak-test-")
+            .tempdir_in(home())
+            .unwrap();
         std::fs::create_dir(root.path().join("work")).unwrap();
         let options = EngineOptions {
             switch: Switch::On,
             dirs: Dirs::under(&root.path().join("kotak")),
             role: EngineRole::Panel,
         };
-        Self { engine: Engine::start(options).await.unwrap(), root }
+        Self {
+            engine: Engine::start(options).await.unwrap(),
+            root,
+        }
     }
 
     fn work(&self) -> PathBuf {
@@ -51,7 +57,9 @@ impl Rig {
 
     fn request(&self, backend: BackendChoice, line: &str) -> LaunchRequest {
         LaunchRequest {
-            program: Program::Command { line: line.to_owned() },
+            program: Program::Command {
+                line: line.to_owned(),
+            },
             cwd: self.work().to_str().unwrap().to_owned(),
             backend,
             network: None,
@@ -63,7 +71,11 @@ impl Rig {
     }
 
     async fn launch(&self, backend: BackendChoice, line: &str) -> SessionInfo {
-        let info = self.engine.launch(self.request(backend, line)).await.unwrap();
+        let info = self
+            .engine
+            .launch(self.request(backend, line))
+            .await
+            .unwrap();
         assert_eq!(info.handle.error, None);
         info
     }
@@ -72,7 +84,11 @@ impl Rig {
     async fn read_to_end(&self, id: &str) -> (String, SessionInfo) {
         let mut bytes = Vec::new();
         loop {
-            let chunk = self.engine.read_output(id, bytes.len() as u64).await.unwrap();
+            let chunk = self
+                .engine
+                .read_output(id, bytes.len() as u64)
+                .await
+                .unwrap();
             assert!(!chunk.truncated);
             bytes.extend(chunk.bytes);
             if chunk.ended && bytes.len() as u64 == chunk.head {
@@ -103,7 +119,11 @@ impl Rig {
     fn assert_native(&self) {
         let report = self.engine.host();
         let native = report.backend(SandboxBackend::Native).unwrap();
-        assert!(native.available, "these tests need bubblewrap and socat: {:?}", native.problem);
+        assert!(
+            native.available,
+            "these tests need bubblewrap and socat: {:?}",
+            native.problem
+        );
     }
 }
 
@@ -115,14 +135,24 @@ fn home() -> PathBuf {
 fn marker() -> String {
     use std::sync::atomic::{AtomicU32, Ordering};
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    format!("86400.{}{:04}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+    format!(
+        "86400.{}{:04}",
+        std::process::id(),
+        COUNT.fetch_add(1, Ordering::Relaxed)
+    )
 }
 
 /// Host process ids of every `sleep` with this marker.
 fn sleepers(marker: &str) -> Vec<i32> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        else {
+            continue;
+        };
         let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
         if command == format!("sleep\0{marker}\0").into_bytes() {
             found.push(pid);
@@ -151,8 +181,15 @@ fn alone(test: &str) -> bool {
         .env(ALONE, "1")
         .output()
         .unwrap();
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
     assert!(output.status.success(), "{text}");
-    assert!(text.contains("1 passed"), "the test of that name did not run: {text}");
+    assert!(
+        text.contains("1 passed"),
+        "the test of that name did not run: {text}"
+    );
     false
 }

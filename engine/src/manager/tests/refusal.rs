@@ -11,7 +11,11 @@ use std::path::Path;
 async fn launch_marked(rig: &Rig) -> (SessionInfo, bool) {
     let file = rig.work().join("payload-ran");
     let line = rig.script("payload.sh", &format!("touch '{}'", file.display()));
-    let info = rig.engine.launch(rig.request(BackendChoice::Native, &line)).await.unwrap();
+    let info = rig
+        .engine
+        .launch(rig.request(BackendChoice::Native, &line))
+        .await
+        .unwrap();
     let info = rig.engine.wait(&info.id).await.unwrap();
     (info, file.exists())
 }
@@ -31,11 +35,20 @@ fn assert_broken(info: &SessionInfo, code: &str) {
 async fn a_runner_that_fails_is_a_runner_failure_and_runs_nothing() {
     let rig = Rig::start().await;
     rig.assert_native();
-    let failing = rig.program("failing", "#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n");
+    let failing = rig.program(
+        "failing",
+        "#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n",
+    );
     rig.replace_bwrap(&failing);
     let (info, ran) = launch_marked(&rig).await;
     assert_broken(&info, "BWRAP_FAILED");
-    assert!(info.handle.error.unwrap().message.contains("setting up uid map: Permission denied"));
+    assert!(
+        info.handle
+            .error
+            .unwrap()
+            .message
+            .contains("setting up uid map: Permission denied")
+    );
     assert!(!ran);
 }
 
@@ -45,10 +58,13 @@ async fn a_runner_that_runs_the_guard_without_a_sandbox_is_found_out_and_runs_no
     let rig = Rig::start().await;
     rig.assert_native();
     let guard = rig.root.path().join("guard");
-    let liar = rig.program("liar", &format!(
-        "#!/bin/sh\ncat /proc/self/fd/12 > '{0}'\nchmod 755 '{0}'\nexec '{0}' native 13\n",
-        guard.display()
-    ));
+    let liar = rig.program(
+        "liar",
+        &format!(
+            "#!/bin/sh\ncat /proc/self/fd/12 > '{0}'\nchmod 755 '{0}'\nexec '{0}' native 13\n",
+            guard.display()
+        ),
+    );
     rig.replace_bwrap(&liar);
     let (info, ran) = launch_marked(&rig).await;
     assert!(guard.exists(), "the guard was really run without a sandbox");
@@ -75,7 +91,12 @@ async fn a_runner_that_only_wraps_the_real_one_works() {
     let wrapper = rig.program("wrapper", &format!("#!/bin/sh\nexec '{real}' \"$@\"\n"));
     rig.replace_bwrap(&wrapper);
     let (info, ran) = launch_marked(&rig).await;
-    assert_eq!((info.phase, info.exit_code, ran), (SessionPhase::Ended, Some(0), true), "{:?}", info.handle.error);
+    assert_eq!(
+        (info.phase, info.exit_code, ran),
+        (SessionPhase::Ended, Some(0), true),
+        "{:?}",
+        info.handle.error
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -93,7 +114,10 @@ async fn a_runner_that_hangs_is_given_up_with_all_that_it_started() {
     let rig = Rig::start().await;
     rig.assert_native();
     let marker = marker();
-    let hanging = rig.program("hanging", &format!("#!/bin/sh\nsleep {marker} &\nsleep {marker}\n"));
+    let hanging = rig.program(
+        "hanging",
+        &format!("#!/bin/sh\nsleep {marker} &\nsleep {marker}\n"),
+    );
     rig.replace_bwrap(&hanging);
     let (info, ran) = launch_marked(&rig).await;
     assert_broken(&info, "LAUNCH_TIMEOUT");
@@ -142,7 +166,11 @@ async fn a_program_or_folder_that_does_not_exist_is_a_typed_error_and_others_go_
     let rig = Rig::start().await;
     for backend in [BackendChoice::None, BackendChoice::Native] {
         let other = rig.launch(backend, "cat").await;
-        let info = rig.engine.launch(rig.request(backend, "/no/such/program")).await.unwrap();
+        let info = rig
+            .engine
+            .launch(rig.request(backend, "/no/such/program"))
+            .await
+            .unwrap();
         assert_broken(&info, "PROGRAM_NOT_FOUND");
         let exec = ExecRequest {
             argv: vec!["true".into()],
@@ -150,7 +178,12 @@ async fn a_program_or_folder_that_does_not_exist_is_a_typed_error_and_others_go_
             env: Vec::new(),
             stdio: ExecStdio::Pipes,
         };
-        let refused = rig.engine.manager().exec(&other.id, exec).await.unwrap_err();
+        let refused = rig
+            .engine
+            .manager()
+            .exec(&other.id, exec)
+            .await
+            .unwrap_err();
         assert_eq!(refused.code, "WORKDIR_GONE");
         rig.engine.write_input(&other.id, b"\x04").await.unwrap();
         assert_eq!(rig.engine.wait(&other.id).await.unwrap().exit_code, Some(0));
@@ -180,15 +213,22 @@ async fn what_cannot_be_launched_is_refused_before_anything_runs() {
     relative.cwd = "work".to_owned();
     cases.push((relative, "WORKDIR_RELATIVE"));
     let mut line = request(BackendChoice::None);
-    line.program = Program::Command { line: "echo 'open".to_owned() };
+    line.program = Program::Command {
+        line: "echo 'open".to_owned(),
+    };
     cases.push((line, "COMMAND_LINE_INVALID"));
     let mut preset = request(BackendChoice::None);
-    preset.program = Program::Preset { id: "nothing".to_owned() };
+    preset.program = Program::Preset {
+        id: "nothing".to_owned(),
+    };
     cases.push((preset, "UNKNOWN_PRESET"));
     for (request, code) in cases {
         let refused = rig.engine.launch(request.clone()).await.unwrap_err();
         assert_eq!(refused.code, code, "{refused:?}");
-        assert_eq!(rig.engine.preview(&request).await.problem.unwrap().code, code);
+        assert_eq!(
+            rig.engine.preview(&request).await.problem.unwrap().code,
+            code
+        );
     }
     assert_eq!(rig.engine.snapshot().sessions, Vec::new());
     // The positive control.
@@ -201,10 +241,21 @@ async fn what_cannot_be_launched_is_refused_before_anything_runs() {
 async fn auto_falls_to_native_and_says_so() {
     let rig = Rig::start().await;
     rig.assert_native();
-    let preview = rig.engine.preview(&rig.request(BackendChoice::Auto, "true")).await;
-    assert_eq!((preview.backend, preview.problem), (Some(SandboxBackend::Native), None));
+    let preview = rig
+        .engine
+        .preview(&rig.request(BackendChoice::Auto, "true"))
+        .await;
+    assert_eq!(
+        (preview.backend, preview.problem),
+        (Some(SandboxBackend::Native), None)
+    );
     let info = rig.launch(BackendChoice::Auto, "true").await;
     assert_eq!(info.handle.backend, Some(SandboxBackend::Native));
-    assert!(info.handle.details["notice"].as_str().unwrap().contains("native is used instead"));
+    assert!(
+        info.handle.details["notice"]
+            .as_str()
+            .unwrap()
+            .contains("native is used instead")
+    );
     rig.engine.wait(&info.id).await.unwrap();
 }

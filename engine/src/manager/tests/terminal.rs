@@ -17,7 +17,11 @@ async fn every_line_arrives(backend: BackendChoice) {
         hash.update(&chunk.bytes);
         from += chunk.bytes.len() as u64;
         // What waits for the reader is bounded, whatever the program produces.
-        assert!(chunk.head - from <= 1024 * 1024, "{} bytes wait", chunk.head - from);
+        assert!(
+            chunk.head - from <= 1024 * 1024,
+            "{} bytes wait",
+            chunk.head - from
+        );
         if chunk.ended && from == chunk.head {
             break;
         }
@@ -49,7 +53,10 @@ async fn a_flood_that_nobody_reads_stops_and_an_interrupt_ends_it() {
         let session = rig.engine.0.find(&info.id).unwrap();
         let terminal = session.terminal().unwrap();
         // Offset 0 acknowledges nothing.
-        eventually("the flood reached the mark", || terminal.read_now(0).head >= 512 * 1024).await;
+        eventually("the flood reached the mark", || {
+            terminal.read_now(0).head >= 512 * 1024
+        })
+        .await;
         let head = terminal.read_now(0).head;
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
         assert_eq!(terminal.read_now(0).head, head, "it stands still");
@@ -60,7 +67,14 @@ async fn a_flood_that_nobody_reads_stops_and_an_interrupt_ends_it() {
         let (text, _) = rig.read_to_end(&info.id).await;
         assert!(text.starts_with("y\r\ny\r\n"));
         assert!(text.len() as u64 >= head);
-        assert_eq!(rig.engine.write_input(&info.id, b"x").await.unwrap_err().code, "SESSION_ENDED");
+        assert_eq!(
+            rig.engine
+                .write_input(&info.id, b"x")
+                .await
+                .unwrap_err()
+                .code,
+            "SESSION_ENDED"
+        );
     }
 }
 
@@ -78,7 +92,10 @@ async fn a_window_that_reloads_gets_everything_again_and_loses_nothing() {
     let engine = rig.engine.clone();
     let id = info.id.clone();
     let old_window = tokio::spawn(async move { engine.read_output(&id, seen).await });
-    rig.engine.write_input(&info.id, b"second\n\x04").await.unwrap();
+    rig.engine
+        .write_input(&info.id, b"second\n\x04")
+        .await
+        .unwrap();
     let (text, _) = rig.read_to_end(&info.id).await;
     assert_eq!(text, "first\r\nfirst\r\nsecond\r\nsecond\r\n");
     assert!(old_window.await.unwrap().is_ok());
@@ -86,20 +103,30 @@ async fn a_window_that_reloads_gets_everything_again_and_loses_nothing() {
     let (again, _) = rig.read_to_end(&info.id).await;
     assert_eq!(again, text);
     rig.engine.dismiss(&info.id).await.unwrap();
-    assert_eq!(rig.engine.read_output(&info.id, 0).await.unwrap_err().code, "NO_SUCH_SESSION");
+    assert_eq!(
+        rig.engine.read_output(&info.id, 0).await.unwrap_err().code,
+        "NO_SUCH_SESSION"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_size_reaches_the_program_with_its_signal() {
     let rig = Rig::start().await;
     for backend in [BackendChoice::None, BackendChoice::Native] {
-        let line = rig.script("size.sh", "trap 'stty size; exit 0' WINCH\necho ready\nwhile :; do sleep 0.05; done");
+        let line = rig.script(
+            "size.sh",
+            "trap 'stty size; exit 0' WINCH\necho ready\nwhile :; do sleep 0.05; done",
+        );
         let info = rig.launch(backend, &line).await;
         let first = rig.engine.read_output(&info.id, 0).await.unwrap();
         assert!(first.bytes.starts_with(b"ready"));
         rig.engine.resize(&info.id, 132, 43).unwrap();
         let (text, end) = rig.read_to_end(&info.id).await;
-        assert_eq!((text.as_str(), end.exit_code), ("ready\r\n43 132\r\n", Some(0)), "{backend:?}");
+        assert_eq!(
+            (text.as_str(), end.exit_code),
+            ("ready\r\n43 132\r\n", Some(0)),
+            "{backend:?}"
+        );
     }
 }
 
@@ -108,7 +135,10 @@ async fn a_shell_has_job_control() {
     let rig = Rig::start().await;
     for backend in [BackendChoice::None, BackendChoice::Native] {
         let info = rig.launch(backend, "bash --norc --noprofile -i").await;
-        rig.engine.write_input(&info.id, b"sleep 1000 &\njobs; kill %1; exit 3\n").await.unwrap();
+        rig.engine
+            .write_input(&info.id, b"sleep 1000 &\njobs; kill %1; exit 3\n")
+            .await
+            .unwrap();
         let (text, end) = rig.read_to_end(&info.id).await;
         assert!(text.contains("[1]+  Running"), "{text}");
         assert!(!text.contains("no job control"), "{text}");

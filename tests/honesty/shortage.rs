@@ -94,7 +94,9 @@ async fn without_a_free_pty_a_session_is_an_error_and_the_others_go_on() {
     for session in [&first, &second, &native] {
         answers(&scene, session, "still").await;
     }
+    // A closed pane gives its terminal back.
     scene.engine.close(&first.id).await.expect("a close");
+    scene.engine.dismiss(&first.id).await.expect("a dismissal");
     let third = running(&scene, BackendChoice::None).await;
     answers(&scene, &third, "again").await;
     scene.engine.shutdown().await;
@@ -179,8 +181,9 @@ impl ProcessLimit {
             .args([
                 "-c",
                 &format!(
-                    "prlimit --pid {own} --nproc=1: && echo low; read -r word; \
-                     prlimit --pid {own} --nproc=100000:"
+                    "was=$(prlimit --pid {own} --nproc --noheadings --output SOFT); \
+                     prlimit --pid {own} --nproc=1: && echo low; read -r word; \
+                     prlimit --pid {own} --nproc=$was:"
                 ),
             ])
             .stdin(Stdio::piped())

@@ -16,8 +16,6 @@
 //! 5. The guard's program, from its descriptor, read-only.
 //! 6. The private directories that are sealed, and then the root itself, are made read-only.
 //!
-//! A bind with nothing below it, in a bind of the same access, needs no mount and gets none.
-//!
 //! A mount point that is missing is made only in tmpfs, never in a bind: everything placed inside
 //! a bind was seen there on the host.
 //!
@@ -39,7 +37,7 @@ use crate::spec::{AbsPath, NetworkMode};
 use kotak_guard::proto::{
     Expectation, LandlockPlan, MountCheck, Namespace, PROTOCOL_VERSION, Role, Setup,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The oldest bubblewrap with `--perms`.
 const OLDEST: (u32, u32, u32) = (0, 5, 0);
@@ -169,43 +167,7 @@ fn places(policy: &Policy) -> BTreeMap<&AbsPath, Place<'_>> {
         };
         places.insert(&mask.path, place);
     }
-    let redundant = redundant(policy, &places);
-    places.retain(|path, _| !redundant.contains(path));
     places
-}
-
-/// Binds that change nothing: nothing lies below them, and what they lie in is bound with the same
-/// access. Every mount costs the time of all before it. The guard checks these paths like all
-/// others. What is protected is not among them where its surroundings are writable, since being a
-/// mount is what keeps it in its place.
-fn redundant<'a>(
-    policy: &'a Policy,
-    places: &BTreeMap<&'a AbsPath, Place<'a>>,
-) -> BTreeSet<&'a AbsPath> {
-    let above: BTreeSet<AbsPath> = places.keys().flat_map(|path| path.ancestors()).collect();
-    let around = |path: &AbsPath| path.ancestors().find_map(|path| places.get(&path).copied());
-    policy
-        .binds
-        .iter()
-        .filter(|bind| match bind.role {
-            BindRole::Listed | BindRole::RunnerState => true,
-            BindRole::Protected => bind.access == Access::Read,
-            BindRole::System
-            | BindRole::Home
-            | BindRole::Workdir
-            | BindRole::Repository
-            | BindRole::Pinned => false,
-        })
-        .map(|bind| (&bind.path, bind.access))
-        .filter(|(path, access)| {
-            let inner =
-                matches!(places.get(path), Some(Place::Bind { access: own }) if own == access);
-            let outer =
-                matches!(around(path), Some(Place::Bind { access: outer }) if outer == *access);
-            inner && outer && !above.contains(*path)
-        })
-        .map(|(path, _)| path)
-        .collect()
 }
 
 /// The command line and its argument blocks.

@@ -336,50 +336,6 @@ fn missing_facts_and_an_old_bubblewrap_are_refused_by_name() {
     assert!(!expectation(&plan).unshared.contains(&Namespace::Cgroup));
 }
 
-#[test]
-fn a_bind_that_changes_nothing_is_checked_but_not_mounted() {
-    let mut host = home();
-    for dir in [
-        "/data/d/same",
-        "/data/d/ro",
-        "/data/d/ro/same",
-        "/data/d/ro/rw",
-        "/data/d/ro-x",
-    ] {
-        host.dir(dir);
-    }
-    host.dir("/data/d/held").dir("/data/d/ro/held");
-    host.dir("/data/d/outer").dir("/data/d/outer/held");
-    let fields = r#""bindMounts": [{"hostPath": "/data/d"}, {"hostPath": "/data/d/same"},
-        {"hostPath": "/data/d/ro", "readOnly": true},
-        {"hostPath": "/data/d/ro/same", "readOnly": true},
-        {"hostPath": "/data/d/ro/rw"}, {"hostPath": "/data/d/ro-x"}, {"hostPath": "/data/d/outer"}],
-        "protectedPaths": ["/data/d/held", "/data/d/ro/held", "/data/d/outer/held"]"#;
-    let plan = native_plan(&binds_policy(&host, &context(), fields), &facts()).unwrap();
-    let mounted: Vec<AbsPath> = mounts(&plan.blocks[0])
-        .into_iter()
-        .map(|(_, dest)| dest)
-        .filter(|dest| dest.is_within(&path("/data")))
-        .collect();
-    let expected = ["", "/held", "/outer", "/outer/held", "/ro", "/ro/rw"];
-    let expected: Vec<AbsPath> = expected
-        .iter()
-        .map(|below| path(&format!("/data/d{below}")))
-        .collect();
-    assert_eq!(mounted, expected);
-    for place in ["/data/d/same", "/data/d/ro/same", "/data/d/ro/held"] {
-        let check = expectation(&plan)
-            .mounts
-            .iter()
-            .find(|check| check.path == place.as_bytes());
-        assert_eq!(
-            check.map(|check| check.writable),
-            Some(place == "/data/d/same"),
-            "{place}"
-        );
-    }
-}
-
 fn many(count: usize) -> (FakeFs, String) {
     let mut host = home();
     let mut listed = Vec::new();

@@ -144,12 +144,15 @@ fn a_shell_is_typed_into_resized_and_left_with_its_exit_code() {
     person.resizes(40, 132);
     person.types("sleep 0.3; stty size\r");
     person.sees("40 132");
-    // Ctrl-C ends the program, not the shell.
-    person.types("echo begun; sleep 600\r");
-    person.sees("begun\r\n");
+    // Ctrl-C reaches the program, not the shell.
+    person.types(
+        "sh -c 'trap \"echo caught; exit 3\" INT; echo arm$((1 + 1)); while :; do sleep 0.05; done'\r",
+    );
+    person.sees("arm2");
     person.types("\u{3}");
-    person.types("echo code=$?\r");
-    person.sees("code=130");
+    person.sees("caught");
+    person.types("echo code$?\r");
+    person.sees("code3");
     person.types("exit 7\r");
     assert_eq!(person.ends(), Some(7));
 }

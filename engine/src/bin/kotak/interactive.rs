@@ -73,6 +73,8 @@ async fn join(exec: &Arc<Exec>, raw: &RawMode, signals: &mut Signals) -> Result<
     };
     let ended = async {
         let end = exec.wait().await;
+        // Whatever else still holds the terminal is ended next; what it wrote so far is shown.
+        terminal.finish().await;
         match output.await {
             Ok(Ok(())) => Ok(end),
             Ok(Err(error)) => Err(terminal_failed(&error)),

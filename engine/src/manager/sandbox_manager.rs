@@ -160,7 +160,8 @@ impl SandboxManager {
     pub fn running(&self) -> Vec<String> {
         self.sandboxes()
             .iter()
-            .filter_map(|(id, slot)| matches!(slot, Slot::Running(_)).then(|| id.clone()))
+            .filter(|(_, slot)| matches!(slot, Slot::Running(_)))
+            .map(|(id, _)| id.clone())
             .collect()
     }
 

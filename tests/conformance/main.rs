@@ -4,8 +4,13 @@
 
 mod binds;
 mod environment;
+mod input;
 mod lifecycle;
 mod processes;
+mod races;
 mod reads;
+mod repositories;
 mod sockets;
+mod storage;
+mod tools;
 mod writes;

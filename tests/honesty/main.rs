@@ -2,6 +2,9 @@
 //! no payload comes of it. Each test runs itself again in a mount namespace of its own, where it
 //! may put another file over `/usr/bin/bwrap`.
 
+mod host;
+mod shortage;
+
 use kotak_engine::api::{LaunchRequest, Program, SessionInfo, SessionPhase};
 use kotak_engine::backend::{BackendChoice, SandboxBackend};
 use kotak_engine::manager::{Engine, EngineOptions, EngineRole, SandboxState};

@@ -39,6 +39,8 @@ pub struct Kotak {
     removed: Vec<OsString>,
     cwd: PathBuf,
     input: Vec<u8>,
+    /// The program that runs the command, with its arguments; none for a plain call.
+    wrapper: Vec<OsString>,
 }
 
 /// How a call ended.
@@ -79,6 +81,7 @@ impl Kotak {
             .collect(),
             cwd: cwd.to_path_buf(),
             input: Vec::new(),
+            wrapper: Vec::new(),
         }
     }
 
@@ -105,6 +108,19 @@ impl Kotak {
         self
     }
 
+    /// Lets another program run the command: the whole command line is added to its arguments.
+    #[must_use]
+    pub fn behind<S: AsRef<OsStr>>(mut self, wrapper: impl IntoIterator<Item = S>) -> Self {
+        self.wrapper = wrapper.into_iter().map(|a| a.as_ref().to_owned()).collect();
+        self
+    }
+
+    /// Lets a shell line run the command as `"$@"`.
+    #[must_use]
+    pub fn behind_shell(self, line: &str) -> Self {
+        self.behind(["/bin/sh", "-c", line, "sh"])
+    }
+
     /// Sets standard input; empty without this.
     #[must_use]
     pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
@@ -115,7 +131,14 @@ impl Kotak {
     /// The prepared process, for tests that hold it while it runs.
     #[must_use]
     pub fn command(&self) -> Command {
-        let mut command = Command::new(program("kotak"));
+        let mut command = match self.wrapper.split_first() {
+            None => Command::new(program("kotak")),
+            Some((first, rest)) => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(program("kotak"));
+                command
+            }
+        };
         command.args(&self.arguments).current_dir(&self.cwd);
         for name in &self.removed {
             command.env_remove(name);

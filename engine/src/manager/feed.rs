@@ -119,7 +119,7 @@ impl Batch {
             UiEvent::Host { .. } => Place::Host,
             UiEvent::Settings { .. } => Place::Settings,
             // Each of these is news of its own.
-            UiEvent::Notice { .. } | UiEvent::Activated { .. } => {
+            UiEvent::Notice { .. } | UiEvent::Activated { .. } | UiEvent::CloseRequested => {
                 self.events.push(Some(event));
                 return;
             }

@@ -21,8 +21,17 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// How long a sandbox may take to become ready.
+/// How long a sandbox of few mounts may take to become ready.
 pub const READY_DEADLINE: Duration = Duration::from_secs(10);
+
+/// What each mount adds to it: bubblewrap reads its whole mount table again for every bind, so a
+/// mount among thousands takes milliseconds, on a busy machine many.
+const READY_PER_MOUNT: Duration = Duration::from_millis(50);
+
+/// How long a sandbox of `mounts` binds may take to become ready.
+fn ready_deadline(mounts: usize) -> Duration {
+    READY_DEADLINE + READY_PER_MOUNT.saturating_mul(u32::try_from(mounts).unwrap_or(u32::MAX))
+}
 
 /// After the runner's death: how long its pipes may stay open in something that it left behind.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -36,8 +45,8 @@ pub async fn launch(plan: &NativePlan) -> Result<Tree, LaunchError> {
     // Held until the sandbox is verified, so that no inode number is given to another file.
     let _pins = plan.pins.iter().map(pin).collect::<Result<Vec<_>, _>>()?;
     let launching = start(spawner, plan).await?;
-    let verdict =
-        tokio::time::timeout(READY_DEADLINE, launching.link.setup(plan.setup.clone())).await;
+    let deadline = ready_deadline(plan.pins.len());
+    let verdict = tokio::time::timeout(deadline, launching.link.setup(plan.setup.clone())).await;
     match verdict {
         Ok(Ok(report)) => {
             let guard = launching.status.find(child_pid).await;
@@ -58,7 +67,7 @@ pub async fn launch(plan: &NativePlan) -> Result<Tree, LaunchError> {
         Err(_) => {
             launching.kill().await;
             Err(LaunchError::Timeout {
-                seconds: READY_DEADLINE.as_secs(),
+                seconds: deadline.as_secs(),
             })
         }
     }
@@ -239,6 +248,13 @@ fn is_gone(cause: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_time_to_become_ready_grows_with_the_mounts() {
+        assert_eq!(ready_deadline(0), READY_DEADLINE);
+        assert_eq!(ready_deadline(5_000), Duration::from_secs(260));
+        assert!(ready_deadline(usize::MAX) > ready_deadline(5_000));
+    }
 
     #[test]
     fn the_child_pid_is_read_from_a_whole_line_only() {

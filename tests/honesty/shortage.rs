@@ -1,0 +1,227 @@
+//! The host runs out of something while sessions run: a typed error for what cannot be had, and
+//! every other session goes on.
+
+use crate::{Scene, in_own_mounts};
+use kotak_engine::api::{LaunchRequest, Program, SessionInfo, SessionPhase};
+use kotak_engine::backend::{BackendChoice, SandboxBackend};
+use kotak_engine::manager::Engine;
+use kotak_engine::probe::Switch;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Duration;
+
+/// An answering machine: says `LINE-back` for every line it gets.
+const ECHO: &str = "sh -c 'stty -echo; echo up; while read -r line; do echo $line-back; done'";
+
+fn request(scene: &Scene, backend: BackendChoice, line: &str) -> LaunchRequest {
+    LaunchRequest {
+        program: Program::Command {
+            line: line.to_owned(),
+        },
+        network: None,
+        ..scene.request(backend, Path::new("unused"))
+    }
+}
+
+/// Reads the session's output until it holds `words`.
+async fn until(engine: &Engine, id: &str, words: &str) {
+    let mut seen = Vec::new();
+    let mut offset = 0;
+    while !String::from_utf8_lossy(&seen).contains(words) {
+        let chunk = engine.read_output(id, offset).await.expect("output");
+        assert!(!chunk.ended, "ended before `{words}`");
+        offset += chunk.bytes.len() as u64;
+        seen.extend(chunk.bytes);
+    }
+}
+
+/// A session that runs.
+async fn running(scene: &Scene, backend: BackendChoice) -> SessionInfo {
+    let launched = scene.engine.launch(request(scene, backend, ECHO)).await;
+    let session = launched.expect("a session");
+    assert_eq!(session.handle.error, None);
+    until(&scene.engine, &session.id, "up").await;
+    session
+}
+
+/// It still answers.
+async fn answers(scene: &Scene, session: &SessionInfo, word: &str) {
+    let line = format!("{word}\n");
+    let typed = scene.engine.write_input(&session.id, line.as_bytes()).await;
+    typed.expect("input");
+    until(&scene.engine, &session.id, &format!("{word}-back")).await;
+}
+
+/// What a launch that cannot work says: at once, or as a session that broke.
+async fn broken(scene: &Scene, backend: BackendChoice, line: &str) -> kotak_engine::error::Problem {
+    match scene.engine.launch(request(scene, backend, line)).await {
+        Err(problem) => problem,
+        Ok(session) => {
+            let ended = scene.engine.wait(&session.id).await.expect("an end");
+            assert_eq!(ended.phase, SessionPhase::Error, "{ended:?}");
+            ended.handle.error.expect("a problem")
+        }
+    }
+}
+
+fn shell(line: &str) {
+    let status = Command::new("sh").args(["-c", line]).status();
+    assert!(status.is_ok_and(|status| status.success()), "`{line}`");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_free_pty_a_session_is_an_error_and_the_others_go_on() {
+    if !in_own_mounts("shortage::without_a_free_pty_a_session_is_an_error_and_the_others_go_on") {
+        return;
+    }
+    let scene = Scene::start(Switch::On).await;
+    shell(
+        "mount -t devpts -o newinstance,max=2,ptmxmode=0666 devpts /dev/pts \
+         && mount --bind /dev/pts/ptmx /dev/ptmx",
+    );
+    let first = running(&scene, BackendChoice::None).await;
+    let second = running(&scene, BackendChoice::None).await;
+    let marker = scene.stage.work().join("payload-ran");
+    let line = format!("/usr/bin/touch {}", marker.display());
+    let problem = broken(&scene, BackendChoice::None, &line).await;
+    assert_eq!(problem.code, "NO_FREE_PTY", "{problem:?}");
+    assert!(problem.fix.is_some(), "{problem:?}");
+    assert!(!marker.exists(), "the payload ran");
+    // The sandbox has terminals of its own.
+    let native = running(&scene, BackendChoice::Native).await;
+    assert_eq!(native.handle.backend, Some(SandboxBackend::Native));
+    for session in [&first, &second, &native] {
+        answers(&scene, session, "still").await;
+    }
+    scene.engine.close(&first.id).await.expect("a close");
+    let third = running(&scene, BackendChoice::None).await;
+    answers(&scene, &third, "again").await;
+    scene.engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_full_disk_sessions_go_on_and_nothing_of_the_history_is_lost() {
+    if !in_own_mounts("shortage::on_a_full_disk_sessions_go_on_and_nothing_of_the_history_is_lost")
+    {
+        return;
+    }
+    let home = std::path::PathBuf::from(std::env::var_os("HOME").expect("a home"));
+    let state = home.join(".local/state/kotak");
+    std::fs::create_dir_all(&state).expect("a directory");
+    let state = state.display();
+    shell(&format!("mount -t tmpfs -o size=1m,mode=700 tiny '{state}'"));
+    let scene = Scene::start(Switch::On).await;
+    let before = running(&scene, BackendChoice::Native).await;
+    shell(&format!(
+        "cat /dev/zero > '{state}/filler' 2>/dev/null; test -s '{state}/filler'"
+    ));
+    let during = running(&scene, BackendChoice::Native).await;
+    assert_eq!(during.handle.backend, Some(SandboxBackend::Native));
+    // Fills what the database still had room for.
+    let mut told = None;
+    for n in 0..400 {
+        let layout = format!("{{\"filling\":\"{}\"}}", "x".repeat(1000 + n));
+        let _waits = scene.engine.save_layout(layout);
+        told = scene
+            .engine
+            .snapshot()
+            .notices
+            .into_iter()
+            .find(|problem| problem.code == "DISK_FULL");
+        if told.is_some() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let told = told.expect("the full disk is told");
+    assert!(told.fix.is_some(), "{told:?}");
+    answers(&scene, &before, "before").await;
+    answers(&scene, &during, "during").await;
+    shell(&format!("rm '{state}/filler'"));
+    let after = running(&scene, BackendChoice::Native).await;
+    answers(&scene, &after, "after").await;
+    let ids = || {
+        let history = scene.engine.history(100).unwrap_or_default();
+        let ids: Vec<String> = history.into_iter().map(|record| record.id).collect();
+        ids
+    };
+    for _ in 0..200 {
+        if ids().len() == 3 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let ids = ids();
+    for session in [&before, &during, &after] {
+        assert!(ids.contains(&session.id), "{} is not in {ids:?}", session.id);
+    }
+    scene.engine.shutdown().await;
+}
+
+/// Lowers this process's limit of processes until it is dropped. The shell that raises it again
+/// was started before.
+struct ProcessLimit {
+    shell: Child,
+    raise: Option<ChildStdin>,
+}
+
+impl ProcessLimit {
+    fn lower() -> Self {
+        let own = std::process::id();
+        let mut shell = Command::new("sh")
+            .args([
+                "-c",
+                &format!(
+                    "prlimit --pid {own} --nproc=1: && echo low; read -r word; \
+                     prlimit --pid {own} --nproc=100000:"
+                ),
+            ])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a shell");
+        let mut low = [0_u8; 4];
+        let stdout = shell.stdout.as_mut().expect("a pipe");
+        std::io::Read::read_exact(stdout, &mut low).expect("the limit");
+        assert_eq!(&low, b"low\n");
+        let raise = shell.stdin.take();
+        Self { shell, raise }
+    }
+
+    fn raise(mut self) {
+        let mut raise = self.raise.take().expect("a pipe");
+        raise.write_all(b"raise\n").expect("a word");
+        drop(raise);
+        assert!(self.shell.wait().expect("an end").success());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn at_the_process_limit_a_session_is_an_error_and_the_others_go_on() {
+    if kotak_tests::stage::is_root() && std::env::var_os(crate::INNER).is_none() {
+        // The kernel exempts user 0 from this limit; the inner run is only the user's.
+        return;
+    }
+    if !in_own_mounts("shortage::at_the_process_limit_a_session_is_an_error_and_the_others_go_on") {
+        return;
+    }
+    let scene = Scene::start(Switch::On).await;
+    let native = running(&scene, BackendChoice::Native).await;
+    let bare = running(&scene, BackendChoice::None).await;
+    let marker = scene.stage.work().join("payload-ran");
+    let line = format!("/usr/bin/touch {}", marker.display());
+    let limit = ProcessLimit::lower();
+    for backend in [BackendChoice::Native, BackendChoice::None] {
+        let problem = broken(&scene, backend, &line).await;
+        assert_eq!(problem.code, "PROCESS_LIMIT", "{backend:?}: {problem:?}");
+        assert!(problem.fix.is_some(), "{problem:?}");
+        assert!(!marker.exists(), "{backend:?}: the payload ran");
+    }
+    answers(&scene, &native, "still").await;
+    answers(&scene, &bare, "still").await;
+    limit.raise();
+    let after = running(&scene, BackendChoice::Native).await;
+    answers(&scene, &after, "again").await;
+    scene.engine.shutdown().await;
+}

@@ -1,7 +1,9 @@
 //! The contract with the window: the committed TypeScript types are those that the Rust types
 //! generate. `KOTAK_BLESS=1` writes them anew.
 
-use kotak_engine::api::{LaunchPreview, LaunchRequest, RunningProcess, Settings, Snapshot, UiEvent};
+use kotak_engine::api::{
+    LaunchPreview, LaunchRequest, RunningProcess, Settings, Snapshot, UiEvent,
+};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use ts_rs::{Config, TS};
@@ -42,7 +44,11 @@ fn the_committed_typescript_types_are_those_that_the_rust_types_generate() {
     let fresh = tempfile::tempdir().expect("make a folder");
     generate(fresh.path());
     let expected = read(fresh.path());
-    assert!(expected.len() > 20, "only {} types were generated", expected.len());
+    assert!(
+        expected.len() > 20,
+        "only {} types were generated",
+        expected.len()
+    );
     let dir = committed_dir();
     if std::env::var_os("KOTAK_BLESS").is_some() {
         if dir.exists() {
@@ -55,8 +61,15 @@ fn the_committed_typescript_types_are_those_that_the_rust_types_generate() {
     }
     let committed = read(&dir);
     let names = |map: &BTreeMap<String, String>| map.keys().cloned().collect::<Vec<_>>();
-    assert_eq!(names(&committed), names(&expected), "run with KOTAK_BLESS=1 and commit ui/src/backend/generated");
+    assert_eq!(
+        names(&committed),
+        names(&expected),
+        "run with KOTAK_BLESS=1 and commit ui/src/backend/generated"
+    );
     for (name, text) in &expected {
-        assert_eq!(&committed[name], text, "{name} differs: run with KOTAK_BLESS=1 and commit it");
+        assert_eq!(
+            &committed[name], text,
+            "{name} differs: run with KOTAK_BLESS=1 and commit it"
+        );
     }
 }

@@ -13,7 +13,10 @@ pub(crate) fn refused(outcome: &Outcome, exit: i32, code: &str) {
         "{code} expected: {outcome:?}"
     );
     assert!(outcome.stderr.contains("\n  fix: "), "no fix: {outcome:?}");
-    assert!(!outcome.stdout.contains("ran"), "something ran: {outcome:?}");
+    assert!(
+        !outcome.stdout.contains("ran"),
+        "something ran: {outcome:?}"
+    );
 }
 
 #[track_caller]
@@ -33,7 +36,14 @@ fn backend_names_that_are_none_are_refused_and_nothing_runs() {
         let call = stage.kotak().args(["run", "--backend", name]);
         call.args(["--", "echo", "ran"]).run()
     };
-    for name in ["docker", "", "bubblewrap", "NATIVE", " native", "native,none"] {
+    for name in [
+        "docker",
+        "",
+        "bubblewrap",
+        "NATIVE",
+        " native",
+        "native,none",
+    ] {
         refused(&with(name), 2, "UNKNOWN_BACKEND");
     }
     for name in ["native", "none", "auto"] {
@@ -49,7 +59,10 @@ fn a_malformed_spec_is_refused_and_a_good_one_runs() {
         "bindMounts": [{ "hostPath": stage.work() }], "guestWorkdir": stage.work(),
     });
     let with = |spec: &str| {
-        let call = stage.kotak().input(spec).args(["run", "--backend", "native"]);
+        let call = stage
+            .kotak()
+            .input(spec)
+            .args(["run", "--backend", "native"]);
         call.args(["--spec", "-", "--", "echo", "ran"]).run()
     };
     let changed = |field: &str, value: serde_json::Value| {
@@ -100,8 +113,17 @@ fn one_path_bound_twice_in_two_ways_is_refused() {
             "bindMounts": [{ "hostPath": work }, { "hostPath": work, "readOnly": second }],
         });
         let call = stage.kotak().input(spec.to_string());
-        call.args(["run", "--backend", "native", "--spec", "-", "--", "echo", "ran"])
-            .run()
+        call.args([
+            "run",
+            "--backend",
+            "native",
+            "--spec",
+            "-",
+            "--",
+            "echo",
+            "ran",
+        ])
+        .run()
     };
     let both = with(true);
     assert_eq!(both.code, 2, "{both:?}");
@@ -125,7 +147,9 @@ fn a_working_directory_that_vanished_before_the_launch_is_a_typed_error() {
         assert!(gone.stderr.contains("WORKDIR_"), "{backend}: {gone:?}");
         assert!(gone.stderr.contains("\n  fix: "), "{backend}: {gone:?}");
         assert!(!gone.stdout.contains("ran"), "{backend}: {gone:?}");
-        ran(&with("mkdir here && cd here && \"$@\"; code=$?; rmdir ../here; exit $code"));
+        ran(&with(
+            "mkdir here && cd here && \"$@\"; code=$?; rmdir ../here; exit $code",
+        ));
     }
 }
 

@@ -24,7 +24,11 @@ fn a_submodule_works_and_its_hooks_and_configuration_stay_protected() {
     let stage = Stage::new();
     for dir in ["library", "project"] {
         std::fs::create_dir(stage.home().join(dir)).expect("a directory");
-        prepare(&stage, dir, "git init -q -b main && git commit -q --allow-empty -m first");
+        prepare(
+            &stage,
+            dir,
+            "git init -q -b main && git commit -q --allow-empty -m first",
+        );
     }
     prepare(
         &stage,
@@ -59,7 +63,11 @@ fn a_submodule_works_and_its_hooks_and_configuration_stay_protected() {
     let hook = stage.read("project/.git/modules/lib/hooks/pre-push");
     assert_eq!(hook.as_deref(), Some("original\n"));
     prepare(&stage, "project/lib", "git config core.pager less");
-    prepare(&stage, "project", "echo changed > .git/modules/lib/hooks/pre-push");
+    prepare(
+        &stage,
+        "project",
+        "echo changed > .git/modules/lib/hooks/pre-push",
+    );
 }
 
 #[test]

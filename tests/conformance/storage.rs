@@ -71,7 +71,10 @@ fn a_corrupt_database_is_set_aside_and_nothing_of_it_is_lost() {
     assert_eq!(std::fs::read(kept.path()).expect("a file"), damage);
     quiet(&sandboxed(stage.kotak()));
     let sessions = stage.kotak().args(["sessions", "--json"]).run();
-    assert!(sessions.stdout.contains("cat ~/.ssh/secret"), "{sessions:?}");
+    assert!(
+        sessions.stdout.contains("cat ~/.ssh/secret"),
+        "{sessions:?}"
+    );
 }
 
 #[test]
@@ -88,7 +91,14 @@ fn a_full_disk_is_told_and_the_session_runs() {
         let wrapper: &[&str] = if is_root() {
             &["unshare", "--mount", "--propagation", "private", "sh", "-c"]
         } else {
-            &["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+            &[
+                "unshare",
+                "--user",
+                "--map-root-user",
+                "--mount",
+                "sh",
+                "-c",
+            ]
         };
         let wrapper = wrapper.iter().copied().chain([line.as_str(), "sh"]);
         sandboxed(stage.kotak().env("KOTAK_STATE_DIR", &state).behind(wrapper))

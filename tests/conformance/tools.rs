@@ -38,18 +38,29 @@ fn here_documents_work_in_every_shell_that_is_installed() {
             same(&stage, shell, "echo one | cat");
             continue;
         }
-        same(&stage, shell, "cat <<EOF\none $((1 + 1))\nEOF\ncat <<'EOF'\n$HOME\nEOF\n");
+        same(
+            &stage,
+            shell,
+            "cat <<EOF\none $((1 + 1))\nEOF\ncat <<'EOF'\n$HOME\nEOF\n",
+        );
         same(&stage, shell, ". ./long");
     }
     assert!(shells >= 2, "sh and bash are there");
-    same(&stage, "/bin/bash", "cat <<<here; diff <(echo a) <(echo a) && echo same");
+    same(
+        &stage,
+        "/bin/bash",
+        "cat <<<here; diff <(echo a) <(echo a) && echo same",
+    );
 }
 
 #[test]
 fn the_locale_and_the_terminal_database_are_there() {
     let stage = Stage::new();
     let run = |backend: &str, script: &str| {
-        let call = stage.kotak().env("LANG", "C.UTF-8").env("TERM", "xterm-256color");
+        let call = stage
+            .kotak()
+            .env("LANG", "C.UTF-8")
+            .env("TERM", "xterm-256color");
         call.args(["run", "--backend", backend, "--profile", "terminal"])
             .args(["--", "sh", "-c", script])
             .run()
@@ -82,7 +93,11 @@ fn a_missing_or_read_only_tmpdir_is_replaced_by_a_private_one() {
                 .run()
         };
         let inside = run("native");
-        assert_eq!((inside.code, inside.stdout.as_str()), (0, "x\n"), "{inside:?}");
+        assert_eq!(
+            (inside.code, inside.stdout.as_str()),
+            (0, "x\n"),
+            "{inside:?}"
+        );
         if !is_root() || !Path::new(tmpdir).exists() {
             assert_ne!(run("none").code, 0, "the control: {tmpdir} is of no use");
         }
@@ -146,7 +161,13 @@ fn a_terminal_has_job_control_inside() {
             ),
         );
         let output = std::process::Command::new("script")
-            .args(["--quiet", "--return", "--command", "sh ./in-a-terminal", "/dev/null"])
+            .args([
+                "--quiet",
+                "--return",
+                "--command",
+                "sh ./in-a-terminal",
+                "/dev/null",
+            ])
             .current_dir(stage.work())
             .env("HOME", stage.home())
             .stdin(std::process::Stdio::null())

@@ -24,7 +24,10 @@ fn native(stage: &Stage, on: Surroundings) -> Outcome {
 fn told(stage: &Stage, on: Surroundings, cause: &str, fixes: &[&str]) {
     let report = probe(stage, on);
     assert_eq!(report.code, 3, "{report:?}");
-    assert!(report.stdout.contains(cause), "`{cause}` expected: {report:?}");
+    assert!(
+        report.stdout.contains(cause),
+        "`{cause}` expected: {report:?}"
+    );
     assert!(
         fixes.iter().any(|fix| report.stdout.contains(fix)),
         "one of {fixes:?} expected: {report:?}"
@@ -33,7 +36,10 @@ fn told(stage: &Stage, on: Surroundings, cause: &str, fixes: &[&str]) {
     assert_eq!(report.stdout.matches(line).count(), 1, "{report:?}");
     let refused = native(stage, on);
     assert_eq!(refused.code, 3, "{refused:?}");
-    assert!(refused.stderr.contains("[NATIVE_UNAVAILABLE]"), "{refused:?}");
+    assert!(
+        refused.stderr.contains("[NATIVE_UNAVAILABLE]"),
+        "{refused:?}"
+    );
     assert!(refused.stderr.contains(cause), "{refused:?}");
     assert!(!refused.stderr.contains("--sandbox off"), "{refused:?}");
     assert_eq!(refused.stdout, "", "something ran: {refused:?}");
@@ -75,7 +81,12 @@ fn bubblewrap_or_socat_missing_from_path_is_named_with_its_package() {
     // REQ PR-4
     let stage = Stage::new();
     for (name, programs, missing, package) in [
-        ("a", &["socat"][..], "bubblewrap is not installed", "bubblewrap"),
+        (
+            "a",
+            &["socat"][..],
+            "bubblewrap is not installed",
+            "bubblewrap",
+        ),
         ("b", &["bwrap"][..], "socat is not installed", "socat"),
         (
             "c",
@@ -104,7 +115,10 @@ fn a_bubblewrap_in_a_writable_directory_is_never_run() {
     let marker = stage.home().join("fake-bwrap-ran");
     stage.write(
         "work/bin/bwrap",
-        &format!("#!/bin/sh\ntouch '{0}'\nexec /usr/bin/bwrap \"$@\"\n", marker.display()),
+        &format!(
+            "#!/bin/sh\ntouch '{0}'\nexec /usr/bin/bwrap \"$@\"\n",
+            marker.display()
+        ),
     );
     let fake = stage.work().join("bin/bwrap");
     std::fs::set_permissions(&fake, std::fs::Permissions::from_mode(0o755)).expect("a mode");
@@ -125,7 +139,10 @@ fn a_bubblewrap_in_a_writable_directory_is_never_run() {
     assert!(!marker.exists(), "the writable one was run");
     let direct = std::process::Command::new(&fake).arg("--version").output();
     assert!(direct.is_ok_and(|output| output.status.success()));
-    assert!(marker.exists(), "the control failed: the fake tells when it is run");
+    assert!(
+        marker.exists(),
+        "the control failed: the fake tells when it is run"
+    );
 }
 
 const OWN_USERS: [&str; 6] = [
@@ -217,7 +234,10 @@ fn an_outer_seccomp_filter_is_told_apart_from_a_setting() {
         &stage,
         &|call| filtered(call, "0x10000000"),
         "seccomp filter",
-        &["Run Kotak on the host itself", "outside the program that filters it"],
+        &[
+            "Run Kotak on the host itself",
+            "outside the program that filters it",
+        ],
     );
 }
 
@@ -236,13 +256,25 @@ fn the_switch_takes_effect_on_what_names_no_backend_alone() {
     };
     let off = ["--sandbox", "off"];
     let readable = |outcome: &Outcome| outcome.stdout == kotak_tests::stage::SECRET;
-    assert!(readable(&run(&off, &[])), "off and nothing named: no sandbox");
-    assert!(!readable(&run(&off, &["--backend", "native"])), "named: wrapped");
+    assert!(
+        readable(&run(&off, &[])),
+        "off and nothing named: no sandbox"
+    );
+    assert!(
+        !readable(&run(&off, &["--backend", "native"])),
+        "named: wrapped"
+    );
     assert!(!readable(&run(&[], &[])), "on and nothing named: wrapped");
-    assert!(readable(&run(&[], &["--backend", "none"])), "none named: none");
+    assert!(
+        readable(&run(&[], &["--backend", "none"])),
+        "none named: none"
+    );
     let microvm = run(&off, &["--backend", "microvm"]);
     assert_eq!(microvm.code, 3, "{microvm:?}");
-    assert!(microvm.stderr.contains("[MICROVM_UNAVAILABLE]"), "{microvm:?}");
+    assert!(
+        microvm.stderr.contains("[MICROVM_UNAVAILABLE]"),
+        "{microvm:?}"
+    );
     assert!(!microvm.stderr.contains("--sandbox off"), "{microvm:?}");
 
     let line = |call: Kotak| call.arg("probe").run().stdout;

@@ -110,7 +110,9 @@ async fn on_a_full_disk_sessions_go_on_and_nothing_of_the_history_is_lost() {
     let state = home.join(".local/state/kotak");
     std::fs::create_dir_all(&state).expect("a directory");
     let state = state.display();
-    shell(&format!("mount -t tmpfs -o size=1m,mode=700 tiny '{state}'"));
+    shell(&format!(
+        "mount -t tmpfs -o size=1m,mode=700 tiny '{state}'"
+    ));
     let scene = Scene::start(Switch::On).await;
     let before = running(&scene, BackendChoice::Native).await;
     shell(&format!(
@@ -154,7 +156,11 @@ async fn on_a_full_disk_sessions_go_on_and_nothing_of_the_history_is_lost() {
     }
     let ids = ids();
     for session in [&before, &during, &after] {
-        assert!(ids.contains(&session.id), "{} is not in {ids:?}", session.id);
+        assert!(
+            ids.contains(&session.id),
+            "{} is not in {ids:?}",
+            session.id
+        );
     }
     scene.engine.shutdown().await;
 }

@@ -237,3 +237,24 @@ async fn at_the_process_limit_a_session_is_an_error_and_the_others_go_on() {
     answers(&scene, &after, "again").await;
     scene.engine.shutdown().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_go_on_while_bubblewrap_is_broken_and_new_ones_work_when_it_is_mended() {
+    let name = "sessions_go_on_while_bubblewrap_is_broken_and_new_ones_work_when_it_is_mended";
+    if !in_own_mounts(&format!("shortage::{name}")) {
+        return;
+    }
+    let scene = Scene::start(Switch::On).await;
+    let native = running(&scene, BackendChoice::Native).await;
+    let bare = running(&scene, BackendChoice::None).await;
+    scene.replace_bwrap("#!/bin/sh\necho 'bwrap: broken' >&2\nexit 1\n");
+    let problem = broken(&scene, BackendChoice::Native, "/bin/true").await;
+    assert_eq!(problem.code, "BWRAP_FAILED", "{problem:?}");
+    assert!(problem.fix.is_some(), "{problem:?}");
+    answers(&scene, &native, "still").await;
+    answers(&scene, &bare, "still").await;
+    shell(&format!("umount '{}'", scene.bwrap.display()));
+    let after = running(&scene, BackendChoice::Native).await;
+    answers(&scene, &after, "again").await;
+    scene.engine.shutdown().await;
+}

@@ -147,6 +147,7 @@ pub(super) fn expand(host: &dyn HostFs, pattern: &AbsPath) -> Vec<AbsPath> {
             }
             continue;
         }
+        let names = NamePattern::new(part);
         let mut next = Vec::new();
         for dir in &found {
             // Through symlinks: listed where the directory really is, kept in the given spelling.
@@ -159,7 +160,7 @@ pub(super) fn expand(host: &dyn HostFs, pattern: &AbsPath) -> Vec<AbsPath> {
             let matching = listing
                 .entries
                 .iter()
-                .filter(|(name, _)| matches(part, name));
+                .filter(|(name, _)| names.is_match(name));
             next.extend(matching.map(|(name, _)| dir.join(name)));
         }
         next.sort();
@@ -168,24 +169,48 @@ pub(super) fn expand(host: &dyn HostFs, pattern: &AbsPath) -> Vec<AbsPath> {
     found
 }
 
-/// Whether a name matches a pattern in which only `*` and `?` are special.
-fn matches(pattern: &[u8], name: &[u8]) -> bool {
-    let mut text = String::new();
-    for character in String::from_utf8_lossy(pattern).chars() {
-        if matches!(character, '[' | ']' | '{' | '}' | '\\' | '!') {
-            text.push('\\');
+/// One component of a glob, in which only `*` and `?` are special.
+enum NamePattern<'a> {
+    /// A literal and then `*`: nearly all of the sets, and a launch must not pay for a regular
+    /// expression each.
+    Prefix(&'a [u8]),
+    /// Any other form, compiled once for a whole listing.
+    Glob(globset::GlobMatcher),
+    /// Not a glob after all: it matches nothing.
+    Nothing,
+}
+
+impl<'a> NamePattern<'a> {
+    fn new(pattern: &'a [u8]) -> Self {
+        if let Some(prefix) = pattern.strip_suffix(b"*")
+            && !prefix.iter().any(|byte| matches!(byte, b'*' | b'?'))
+        {
+            return Self::Prefix(prefix);
         }
-        text.push(character);
+        let mut text = String::new();
+        for character in String::from_utf8_lossy(pattern).chars() {
+            if matches!(character, '[' | ']' | '{' | '}' | '\\' | '!') {
+                text.push('\\');
+            }
+            text.push(character);
+        }
+        GlobBuilder::new(&text)
+            .literal_separator(true)
+            .backslash_escape(true)
+            .build()
+            .map_or(Self::Nothing, |glob| Self::Glob(glob.compile_matcher()))
     }
-    let glob = GlobBuilder::new(&text)
-        .literal_separator(true)
-        .backslash_escape(true)
-        .build();
-    let name = AbsPath::root().join(name).to_path_buf();
-    glob.is_ok_and(|glob| {
-        name.file_name()
-            .is_some_and(|n| glob.compile_matcher().is_match(n))
-    })
+
+    fn is_match(&self, name: &[u8]) -> bool {
+        match self {
+            Self::Prefix(prefix) => name.starts_with(prefix),
+            Self::Glob(glob) => {
+                let path = AbsPath::root().join(name).to_path_buf();
+                path.file_name().is_some_and(|name| glob.is_match(name))
+            }
+            Self::Nothing => false,
+        }
+    }
 }
 
 #[cfg(test)]

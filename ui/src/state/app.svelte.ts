@@ -324,7 +324,13 @@ export class App {
     this.setLayout(removeSession(this.layout, id));
   }
 
+  /** Changes settings, and tells when they could not be stored. */
   async changeSettings(change: Partial<Settings>): Promise<void> {
+    await this.#try(this.storeSettings(change));
+  }
+
+  /** Changes settings at once; rejects, and takes the change back, when they could not be stored. */
+  async storeSettings(change: Partial<Settings>): Promise<void> {
     const before = this.settings;
     const wanted = { ...before, ...change };
     this.#engine = { ...this.#engine, settings: wanted };
@@ -333,7 +339,7 @@ export class App {
       this.#engine = { ...this.#engine, settings };
     } catch (thrown) {
       this.#engine = { ...this.#engine, settings: before };
-      this.tell(problemOf(thrown));
+      throw thrown;
     }
   }
 

@@ -163,6 +163,15 @@ const states = [
       await page.keyboard.press("Enter");
     },
   ],
+  [
+    "settings-refused",
+    "settings-refused",
+    async (page) => {
+      await settings(page);
+      await page.getByRole("checkbox").first().click();
+      await page.getByRole("alert").waitFor();
+    },
+  ],
   ["settings-narrow", "settings", settings, { width: 900, height: 600 }],
   [
     "palette",

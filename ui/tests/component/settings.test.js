@@ -86,7 +86,13 @@ test("a font family is sent as typed, and empty means the bundled one", () =>
 test("a setting that could not be stored goes back, with the reason in view", () =>
   withSettings("settings-refused", async (page, settings) => {
     await settings.getByRole("radio", { name: "Light" }).click();
-    await page.getByText("The settings could not be written to", { exact: false }).waitFor();
+    const alert = settings.getByRole("alert");
+    await alert.waitFor();
+    assert.match(
+      await alert.innerText(),
+      /The settings could not be written to[^]*No space left on device\./,
+    );
+    assert.equal(await page.getByRole("region", { name: "Notices" }).count(), 0);
     await page.waitForFunction(() => document.querySelector("input[value=dark]").checked);
     assert.equal(
       await page.evaluate(() => getComputedStyle(document.body).backgroundColor),

@@ -53,6 +53,20 @@ test("Enter alone launches the last choice made in the folder", () =>
     assert.ok(cols > 0 && rows > 0);
   }));
 
+test("Enter need not wait for the engine's preview", () =>
+  withWindow("sheet-last", {}, async (page) => {
+    await page.evaluate(() => window.fake.hold());
+    await openSheet(page);
+    const sheet = dialog(page, "New session");
+    await sheet.waitFor();
+    await page.keyboard.press("Enter");
+    await sheet.getByRole("button", { name: "Opening…" }).waitFor();
+    const [[request]] = await calls(page, "launch");
+    assert.deepEqual([request.cwd, request.backend, request.mode], [SHOP, "native", "review"]);
+    await page.evaluate(() => window.fake.release());
+    await sheet.waitFor({ state: "detached" });
+  }));
+
 test("another folder brings its own last choice", () =>
   withSheet("sheet-last", async (page, sheet) => {
     await sheet.getByLabel("Folder").fill("~/notes");

@@ -45,7 +45,7 @@ export async function withWindow(scenario, options, look) {
     reducedMotion: "reduce",
     ...rest,
   });
-  context.setDefaultTimeout(6_000);
+  context.setDefaultTimeout(20_000);
   const page = await context.newPage();
   const errors = [];
   page.on("pageerror", (error) => errors.push(String(error)));

@@ -69,12 +69,14 @@ async fn compare(
     let mut ours = Vec::new();
     let mut whole = Vec::new();
     let mut plain = Vec::new();
+    let mut ready = Vec::new();
     let mut mounts = 0;
     for round in 0..rounds {
         let id = format!("bench-{}-{round}", name.replace(' ', "-"));
         let checked = spec(id.clone())?;
         let began = Instant::now();
-        let shown = run_true(manager, &id, checked).await?;
+        let (shown, spawn_to_ready) = run_true(manager, &id, checked).await?;
+        ready.push(spawn_to_ready);
         ours.push(began.elapsed());
         manager.destroy(&id).await.map_err(told)?;
         whole.push(began.elapsed());
@@ -87,10 +89,12 @@ async fn compare(
         plain.push(run_plain(&command)?);
     }
     let (ours, whole, plain) = (median(&ours), median(&whole), median(&plain));
+    let ready = median(&ready);
     println!(
-        "  {name} ({mounts} mounts): Kotak {:.1} ms, with the session's end {:.1} ms; bubblewrap \
-         {:.1} ms; ratio {:.2} (target at most {TARGET})",
+        "  {name} ({mounts} mounts): Kotak {:.1} ms, of which spawn to ready {:.0} ms, with the \
+         session's end {:.1} ms; bubblewrap {:.1} ms; ratio {:.2} (target at most {TARGET})",
         millis(ours),
+        millis(ready),
         millis(whole),
         millis(plain),
         ours.as_secs_f64() / plain.as_secs_f64(),
@@ -98,12 +102,13 @@ async fn compare(
     Ok(())
 }
 
-/// Launches, runs `true`, and returns the command line that the handle shows.
+/// Launches, runs `true`, and returns the command line and the time from spawn to ready that the
+/// handle shows.
 async fn run_true(
     manager: &SandboxManager,
     id: &str,
     spec: ValidSpec,
-) -> Result<Vec<String>, Box<dyn Error>> {
+) -> Result<(Vec<String>, Duration), Box<dyn Error>> {
     let request = SandboxRequest {
         spec,
         choice: Some(BackendChoice::Native),
@@ -134,8 +139,9 @@ async fn run_true(
     if end.exit_code != 0 {
         return Err(format!("`true` ended with {}", end.exit_code).into());
     }
-    let shown = handle.details.get("argv").cloned().unwrap_or_default();
-    Ok(serde_json::from_value(shown)?)
+    let detail = |name: &str| handle.details.get(name).cloned().unwrap_or_default();
+    let ready = Duration::from_millis(serde_json::from_value(detail("launchMs"))?);
+    Ok((serde_json::from_value(detail("argv"))?, ready))
 }
 
 fn run_plain(command: &[String]) -> Result<Duration, Box<dyn Error>> {

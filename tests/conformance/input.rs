@@ -85,7 +85,7 @@ fn a_malformed_spec_is_refused_and_a_good_one_runs() {
         &changed("networkMode", json!("wide")),
         &changed("bindMounts", json!({})),
         &changed("sessionId", json!("")),
-        &changed("sessionId", json!("../../x")),
+        &changed("sessionId", json!("line\nbreak")),
         &changed("guestWorkdir", json!("relative")),
         &changed("protectedPaths", json!(["relative"])),
         &changed("runnerStateDirs", json!([stage.home().join("not-there")])),

@@ -94,3 +94,53 @@ fn display_and_agent_variables_do_not_come_in() {
         assert_eq!(leaked, backend == "none", "{backend}: {outcome:?}");
     }
 }
+
+#[test]
+fn an_agents_socket_in_a_secret_directory_is_out_of_reach() {
+    // launch case: `gpg-agent`, `ssh-agent` without a grant
+    let stage = Stage::new();
+    for place in [".gnupg/S.gpg-agent", ".ssh/agent.sock"] {
+        let path = stage.home().join(place);
+        let listener = UnixListener::bind(&path).expect("a listener");
+        let attempt = connect(&format!("\"{}\"", path.display()));
+        let inside = stage.terminal(&attempt);
+        let outside = stage.bare(&attempt);
+        drop(listener);
+        assert!(!inside.stdout.contains("connected"), "{place}: {inside:?}");
+        assert!(
+            outside.stdout.contains("connected"),
+            "the control failed: {outside:?}"
+        );
+    }
+}
+
+#[test]
+fn the_runtime_directory_inside_is_a_private_one() {
+    // launch case: D-Bus, Wayland
+    use std::os::unix::fs::PermissionsExt;
+    let stage = Stage::new();
+    let runtime = tempfile::Builder::new()
+        .prefix("kotak-runtime-")
+        .permissions(std::fs::Permissions::from_mode(0o700))
+        .tempdir_in("/var/tmp")
+        .expect("a directory");
+    let _listener = UnixListener::bind(runtime.path().join("bus")).expect("a listener");
+    let run = |backend: &str, script: &str| {
+        let call = stage.kotak().env("XDG_RUNTIME_DIR", runtime.path());
+        call.args(["run", "--backend", backend, "--profile", "terminal"])
+            .args(["--", "sh", "-c", script])
+            .run()
+    };
+    let listing = "ls -A \"$XDG_RUNTIME_DIR\"";
+    assert_eq!(run("none", listing).stdout, "bus\n", "the control failed");
+    let inside = run("native", listing);
+    assert_eq!((inside.code, inside.stdout.as_str()), (0, ""), "{inside:?}");
+    let usable = run(
+        "native",
+        "test -O \"$XDG_RUNTIME_DIR\" && echo x > \"$XDG_RUNTIME_DIR/x\" \
+         && stat -c %a \"$XDG_RUNTIME_DIR\"",
+    );
+    assert_eq!(usable.stdout, "700\n", "{usable:?}");
+    let left = std::fs::read_dir(runtime.path()).expect("a directory");
+    assert_eq!(left.count(), 1, "something was left on the host");
+}

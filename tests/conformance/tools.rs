@@ -146,34 +146,34 @@ fn orphans_are_reaped_and_no_zombie_stays() {
     assert_eq!(zombie.stdout, "Z\n", "the control failed: {zombie:?}");
 }
 
+/// Runs its arguments in a terminal, and writes what they write.
+const IN_A_TERMINAL: &str = "import os, pty, sys
+pid, master = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+while True:
+    try:
+        data = os.read(master, 65536)
+    except OSError:
+        break
+    if not data:
+        break
+    os.write(1, data)
+os.waitpid(pid, 0)";
+
 #[test]
 fn a_terminal_has_job_control_inside() {
     // launch case: job control lost in the shell
     let stage = Stage::new();
-    let program = kotak_tests::command::program("kotak");
     for backend in ["native", "none"] {
-        stage.write(
-            "work/in-a-terminal",
-            &format!(
-                "exec '{}' run --backend {backend} --profile terminal -- bash --norc -ic \
-                 'sleep 100 & kill -STOP %1; jobs; kill -KILL %1; tty; set -o | grep monitor'\n",
-                program.display()
-            ),
-        );
-        let output = std::process::Command::new("script")
-            .args([
-                "--quiet",
-                "--return",
-                "--command",
-                "sh ./in-a-terminal",
-                "/dev/null",
-            ])
-            .current_dir(stage.work())
-            .env("HOME", stage.home())
-            .stdin(std::process::Stdio::null())
-            .output()
-            .expect("script");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let outcome = stage
+            .kotak()
+            .behind(["/usr/bin/python3", "-c", IN_A_TERMINAL])
+            .args(["run", "--backend", backend, "--profile", "terminal", "--"])
+            .args(["bash", "--norc", "-ic"])
+            .arg("sleep 100 & kill -STOP %1; jobs; kill -KILL %1; tty; set -o | grep monitor")
+            .run();
+        let text = &outcome.stdout;
         assert!(!text.contains("no job control"), "{backend}: {text}");
         assert!(text.contains("/dev/pts/"), "{backend}: {text}");
         assert!(text.contains("[1]"), "{backend}: {text}");

@@ -64,7 +64,7 @@ fn every_mandatory_write_deny_that_exists_is_refused() {
     let stage = Stage::new();
     for file in PROTECTED_FILES {
         let path = format!("\"$HOME/{file}\"");
-        for attempt in [
+        let attempts = [
             format!("echo evil > {path}"),
             format!("echo evil >> {path}"),
             format!("rm -f {path}"),
@@ -73,10 +73,16 @@ fn every_mandatory_write_deny_that_exists_is_refused() {
             format!("echo evil > ~/new && mv -f ~/new {path}"),
             format!("sed -i s/original/evil/ {path}"),
             format!("chmod 777 {path}"),
-        ] {
-            let inside = stage.terminal(&attempt);
-            assert_ne!(inside.code, 0, "`{attempt}` succeeded inside: {inside:?}");
-        }
+        ];
+        // All in one session, each telling when it succeeded.
+        let script: String = attempts
+            .iter()
+            .enumerate()
+            .map(|(number, attempt)| format!("({attempt}) && echo succeeded: {number}\n"))
+            .chain(["echo end\n".to_owned()])
+            .collect();
+        let inside = stage.terminal(&script);
+        assert_eq!(inside.stdout, "end\n", "{attempts:#?}: {inside:?}");
         assert_eq!(
             stage.read(file).as_deref(),
             Some("original\n"),

@@ -275,7 +275,15 @@ fn the_switch_takes_effect_on_what_names_no_backend_alone() {
         microvm.stderr.contains("[MICROVM_UNAVAILABLE]"),
         "{microvm:?}"
     );
-    assert!(!microvm.stderr.contains("--sandbox off"), "{microvm:?}");
+    let fixes = |text: &str| -> String {
+        let lines = text.lines().filter(|line| line.starts_with("  fix:"));
+        lines.collect()
+    };
+    assert!(!fixes(&microvm.stderr).is_empty(), "{microvm:?}");
+    assert!(
+        !fixes(&microvm.stderr).contains("--sandbox off"),
+        "{microvm:?}"
+    );
 
     let line = |call: Kotak| call.arg("probe").run().stdout;
     let disabled = "agent sandbox DISABLED by --sandbox off";

@@ -30,7 +30,10 @@ async fn until(engine: &Engine, id: &str, words: &str) {
     let mut offset = 0;
     while !String::from_utf8_lossy(&seen).contains(words) {
         let chunk = engine.read_output(id, offset).await.expect("output");
-        assert!(!chunk.ended, "ended before `{words}`");
+        assert!(
+            !chunk.ended || !chunk.bytes.is_empty(),
+            "ended before `{words}`"
+        );
         offset += chunk.bytes.len() as u64;
         seen.extend(chunk.bytes);
     }
@@ -94,7 +97,9 @@ async fn without_a_free_pty_a_session_is_an_error_and_the_others_go_on() {
     for session in [&first, &second, &native] {
         answers(&scene, session, "still").await;
     }
+    // What has ended gives its terminal back, and keeps its output.
     scene.engine.close(&first.id).await.expect("a close");
+    until(&scene.engine, &first.id, "still-back").await;
     let third = running(&scene, BackendChoice::None).await;
     answers(&scene, &third, "again").await;
     scene.engine.shutdown().await;
@@ -179,8 +184,9 @@ impl ProcessLimit {
             .args([
                 "-c",
                 &format!(
-                    "prlimit --pid {own} --nproc=1: && echo low; read -r word; \
-                     prlimit --pid {own} --nproc=100000:"
+                    "was=$(prlimit --pid {own} --nproc --noheadings --output SOFT); \
+                     prlimit --pid {own} --nproc=1: && echo low; read -r word; \
+                     prlimit --pid {own} --nproc=$was:"
                 ),
             ])
             .stdin(Stdio::piped())
@@ -227,6 +233,27 @@ async fn at_the_process_limit_a_session_is_an_error_and_the_others_go_on() {
     answers(&scene, &native, "still").await;
     answers(&scene, &bare, "still").await;
     limit.raise();
+    let after = running(&scene, BackendChoice::Native).await;
+    answers(&scene, &after, "again").await;
+    scene.engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_go_on_while_bubblewrap_is_broken_and_new_ones_work_when_it_is_mended() {
+    let name = "sessions_go_on_while_bubblewrap_is_broken_and_new_ones_work_when_it_is_mended";
+    if !in_own_mounts(&format!("shortage::{name}")) {
+        return;
+    }
+    let scene = Scene::start(Switch::On).await;
+    let native = running(&scene, BackendChoice::Native).await;
+    let bare = running(&scene, BackendChoice::None).await;
+    scene.replace_bwrap("#!/bin/sh\necho 'bwrap: broken' >&2\nexit 1\n");
+    let problem = broken(&scene, BackendChoice::Native, "/bin/true").await;
+    assert_eq!(problem.code, "BWRAP_FAILED", "{problem:?}");
+    assert!(problem.fix.is_some(), "{problem:?}");
+    answers(&scene, &native, "still").await;
+    answers(&scene, &bare, "still").await;
+    shell(&format!("umount '{}'", scene.bwrap.display()));
     let after = running(&scene, BackendChoice::Native).await;
     answers(&scene, &after, "again").await;
     scene.engine.shutdown().await;

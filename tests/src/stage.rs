@@ -154,10 +154,12 @@ impl Stage {
         fs::read_to_string(self.home().join(path)).ok()
     }
 
-    /// A call of the command with this home, in `~/work`.
+    /// A call of the command with this home, in `~/work`; `~/.local/bin` is on PATH.
     #[must_use]
     pub fn kotak(&self) -> Kotak {
+        let path = std::env::var("PATH").unwrap_or_default();
         Kotak::new(self.home(), &self.work())
+            .env("PATH", format!("{path}:{}/.local/bin", self.home.display()))
     }
 
     /// Runs `script` under the fixed terminal profile with `extra` arguments of `kotak run`.

@@ -12,7 +12,7 @@ use crate::api::{
 };
 use crate::backend::{BackendChoice, ClientDefault, Enforcement, SandboxBackend};
 use crate::error::{Coded, Fix, Problem};
-use crate::spec::{EnvPolicy, NetworkMode, TerminalRequest, ValidSpec};
+use crate::spec::{EnvPolicy, NetworkMode, TerminalRequest, ValidSpec, WorkspaceId};
 use crate::store::{SessionEnd, SessionStart};
 use crate::workspace::{AgentState, agent_state, folder_info, workspace_of};
 use std::path::PathBuf;
@@ -151,7 +151,7 @@ impl Shared {
         };
         let spec = ValidSpec::terminal(&TerminalRequest {
             session_id: id.to_owned(),
-            workspace_id: workspace.clone(),
+            workspace_id: WorkspaceId::of_folder(&workspace),
             cwd: PathBuf::from(&request.cwd),
             mode: request.mode,
             protected_paths: request

@@ -52,14 +52,15 @@ impl Master {
         crate::sys::pty::set_window_size(self.fd.get_ref().as_fd(), cols, rows)
     }
 
-    /// Reads into the screen until the end, in the background.
-    pub(super) fn read_into(master: &Arc<Self>, screen: Arc<Screen>) -> io::Result<AbortHandle> {
-        let master = Arc::clone(master);
+    /// Reads into the screen until the end, in the background, and then closes the master: what
+    /// has ended keeps its output, and no PTY.
+    pub(super) fn read_into(self: Arc<Self>, screen: Arc<Screen>) -> AbortHandle {
         let task = tokio::spawn(async move {
-            master.read_to_end(&screen).await;
+            self.read_to_end(&screen).await;
+            drop(self);
             screen.end();
         });
-        Ok(task.abort_handle())
+        task.abort_handle()
     }
 
     async fn read_to_end(&self, screen: &Screen) {

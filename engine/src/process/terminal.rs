@@ -4,7 +4,7 @@ use super::master::Master;
 use super::scrollback::{Limits, Scrollback};
 use crate::api::OutputChunk;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
@@ -19,7 +19,8 @@ pub const LONG_POLL: Duration = Duration::from_secs(25);
 #[derive(Debug)]
 pub struct Terminal {
     screen: Arc<Screen>,
-    master: Arc<Master>,
+    /// Its reader's; gone when the terminal has ended.
+    master: Weak<Master>,
     /// One writer at a time, so that pastes never mix.
     input: tokio::sync::Mutex<()>,
     reader: AbortHandle,
@@ -100,10 +101,11 @@ impl Terminal {
     pub fn new(master: Master, limits: Limits) -> io::Result<Self> {
         let screen = Arc::new(Screen::new(limits));
         let master = Arc::new(master);
-        let reader = Master::read_into(&master, Arc::clone(&screen))?;
+        let open = Arc::downgrade(&master);
+        let reader = master.read_into(Arc::clone(&screen));
         Ok(Self {
             screen,
-            master,
+            master: open,
             input: tokio::sync::Mutex::new(()),
             reader,
         })
@@ -171,16 +173,25 @@ impl Terminal {
                 }
             }
         };
+        let write = async {
+            match self.master.upgrade() {
+                Some(master) => master.write_all(bytes).await,
+                None => Err(io::Error::from(io::ErrorKind::BrokenPipe)),
+            }
+        };
         tokio::select! {
             biased;
             () = ended => Err(io::Error::from(io::ErrorKind::BrokenPipe)),
-            written = self.master.write_all(bytes) => written,
+            written = write => written,
         }
     }
 
-    /// A new size.
+    /// A new size. Of a terminal that has ended nobody asks it any more.
     pub fn resize(&self, cols: u16, rows: u16) -> io::Result<()> {
-        self.master.resize(cols, rows)
+        match self.master.upgrade() {
+            Some(master) => master.resize(cols, rows),
+            None => Ok(()),
+        }
     }
 
     /// Whether no more output will come.

@@ -1,5 +1,6 @@
 //! Identifiers as types, so that a session's id is never taken for a workspace's.
 
+use sha2::{Digest, Sha256};
 use std::fmt;
 
 /// Longest id in bytes.
@@ -8,6 +9,9 @@ pub const MAX_ID_BYTES: usize = 128;
 /// A session's id: not empty, at most [`MAX_ID_BYTES`], no control characters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId(String);
+
+/// Bytes of a folder's digest in the id of its workspace.
+const DIGEST_BYTES: usize = 8;
 
 /// A workspace's id: not empty, at most [`MAX_ID_BYTES`], no control characters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -65,6 +69,34 @@ impl WorkspaceId {
         checked(text).map(Self)
     }
 
+    /// The id of the workspace that a folder is: the path itself where that can be an id, else its
+    /// printable end behind a digest of the whole.
+    #[must_use]
+    pub fn of_folder(path: &str) -> String {
+        if checked(path).is_ok() {
+            return path.to_owned();
+        }
+        let digest = Sha256::digest(path);
+        let mut id: String = digest
+            .iter()
+            .take(DIGEST_BYTES)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        id.push(' ');
+        let printable: String = path
+            .chars()
+            .map(|character| match character {
+                control if control.is_control() => char::REPLACEMENT_CHARACTER,
+                other => other,
+            })
+            .collect();
+        let room = MAX_ID_BYTES.saturating_sub(id.len());
+        let cut = printable.len().saturating_sub(room);
+        let cut = (cut..=printable.len()).find(|at| printable.is_char_boundary(*at));
+        id.push_str(printable.get(cut.unwrap_or_default()..).unwrap_or_default());
+        id
+    }
+
     /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -95,6 +127,24 @@ mod tests {
             WorkspaceId::new("日本 shop").unwrap().to_string(),
             "日本 shop"
         );
+    }
+
+    #[test]
+    fn every_folder_has_an_id_of_its_own() {
+        let long = format!("/home/u/{}", "\u{e4}".repeat(2000));
+        let longer = format!("/mnt{long}");
+        for folder in ["/home/u/a\nb", "/home/u/a\tb", &long, &longer, ""] {
+            let id = WorkspaceId::of_folder(folder);
+            assert!(WorkspaceId::new(&id).is_ok(), "{id:?}");
+        }
+        assert_eq!(WorkspaceId::of_folder("/home/u/shop"), "/home/u/shop");
+        assert_ne!(
+            WorkspaceId::of_folder(&long),
+            WorkspaceId::of_folder(&longer)
+        );
+        let ids = ["/a\nb", "/a\tb"].map(WorkspaceId::of_folder);
+        assert_ne!(ids[0], ids[1]);
+        assert!(ids[0].ends_with(" /a\u{fffd}b"), "{}", ids[0]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use kotak_engine::manager::{
     Engine, Exec, ExecEnd, ExecRequest, ExecStdio, SandboxPort, SandboxRequest,
 };
 use kotak_engine::spec::{
-    EnvPolicy, Mode, SandboxBindMount, SandboxSpec, TerminalRequest, ValidSpec,
+    EnvPolicy, Mode, SandboxBindMount, SandboxSpec, TerminalRequest, ValidSpec, WorkspaceId,
 };
 use kotak_engine::workspace::workspace_of;
 use std::ffi::OsString;
@@ -134,7 +134,7 @@ fn checked_spec(options: RunOptions) -> Result<ValidSpec, Failure> {
             let cwd = launch::directory(options.cwd)?;
             ValidSpec::terminal(&TerminalRequest {
                 session_id: launch::new_session_id("run")?,
-                workspace_id: workspace_of(&cwd.to_string_lossy()),
+                workspace_id: WorkspaceId::of_folder(&workspace_of(&cwd.to_string_lossy())),
                 cwd,
                 mode: options.mode.map_or(Mode::Chat, Into::into),
                 protected_paths: options.protect,
@@ -195,7 +195,7 @@ fn bind_spec(options: RunOptions) -> Result<SandboxSpec, Failure> {
         .or_else(|| bind_mounts.first().map(|bind| bind.host_path.clone()));
     Ok(SandboxSpec {
         session_id: launch::new_session_id("run")?,
-        workspace_id: workspace_of(&folder.unwrap_or_default()),
+        workspace_id: WorkspaceId::of_folder(&workspace_of(&folder.unwrap_or_default())),
         agent_id: None,
         bind_mounts,
         network_enabled: true,

@@ -6,7 +6,7 @@ use crate::{Context, interactive, launch};
 use kotak_engine::backend::ClientDefault;
 use kotak_engine::error::{Fix, Problem};
 use kotak_engine::manager::SandboxRequest;
-use kotak_engine::spec::{EnvPolicy, TerminalRequest, ValidSpec};
+use kotak_engine::spec::{EnvPolicy, TerminalRequest, ValidSpec, WorkspaceId};
 use kotak_engine::workspace::{login_shell, workspace_of};
 use std::io::{IsTerminal, stdin, stdout};
 
@@ -28,9 +28,7 @@ pub(crate) async fn open(context: &Context, options: ShellOptions) -> Result<u8,
     let cwd = launch::directory(options.cwd)?;
     let spec = ValidSpec::terminal(&TerminalRequest {
         session_id: launch::new_session_id("shell")?,
-        workspace_id: cwd
-            .to_str()
-            .map_or_else(|| cwd.to_string_lossy().into_owned(), workspace_of),
+        workspace_id: WorkspaceId::of_folder(&workspace_of(&cwd.to_string_lossy())),
         cwd,
         mode: options.mode.into(),
         protected_paths: options.protect,

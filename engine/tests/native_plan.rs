@@ -117,6 +117,7 @@ impl Tree {
             mode,
             protected_paths: vec![],
             network: Some(network),
+            runner_state_dirs: Vec::new(),
             env_policy: EnvPolicy::default(),
         };
         self.plan(&ValidSpec::terminal(&request).unwrap())

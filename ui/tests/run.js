@@ -55,6 +55,8 @@ async function main() {
     process.execPath,
     [
       "--test",
+      // A page keeps one core busy; two files at a time suit the smallest of machines.
+      "--test-concurrency=2",
       "--test-reporter=spec",
       ...(names === undefined ? [] : [`--test-name-pattern=${names}`]),
       ...files,

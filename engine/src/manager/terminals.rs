@@ -14,7 +14,7 @@ use crate::backend::{BackendChoice, ClientDefault, Enforcement, SandboxBackend};
 use crate::error::{Coded, Fix, Problem};
 use crate::spec::{EnvPolicy, NetworkMode, TerminalRequest, ValidSpec, WorkspaceId};
 use crate::store::{SessionEnd, SessionStart};
-use crate::workspace::{folder_info, workspace_of};
+use crate::workspace::{AgentState, agent_state, folder_info, workspace_of};
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
@@ -142,12 +142,25 @@ impl Shared {
         if request.backend == BackendChoice::None && request.network.is_some() {
             return Err(RequestError::NetworkWithoutSandbox.problem());
         }
+        // Without a sandbox there is nothing to re-open or to protect.
+        let state = match (&request.program, request.backend) {
+            (_, BackendChoice::None) | (Program::Shell | Program::Command { .. }, _) => {
+                AgentState::default()
+            }
+            (Program::Preset { id }, _) => agent_state(id, &self.view.home),
+        };
         let spec = ValidSpec::terminal(&TerminalRequest {
             session_id: id.to_owned(),
             workspace_id: WorkspaceId::of_folder(&workspace),
             cwd: PathBuf::from(&request.cwd),
             mode: request.mode,
-            protected_paths: request.protected_paths.iter().map(PathBuf::from).collect(),
+            protected_paths: request
+                .protected_paths
+                .iter()
+                .map(PathBuf::from)
+                .chain(state.protected)
+                .collect(),
+            runner_state_dirs: state.dirs,
             network: request.network,
             env_policy: EnvPolicy::default(),
         })

@@ -54,6 +54,7 @@ impl ProductionTrial {
             mode: Mode::Chat,
             protected_paths: Vec::new(),
             network: None,
+            runner_state_dirs: Vec::new(),
             env_policy: EnvPolicy::default(),
         })
         .map_err(|error| error.problem().message)?;

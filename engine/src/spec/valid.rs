@@ -63,6 +63,8 @@ pub struct TerminalRequest {
     pub mode: Mode,
     /// Extra protected paths, absolute.
     pub protected_paths: Vec<PathBuf>,
+    /// Where the program keeps its own state, absolute: writable in every mode.
+    pub runner_state_dirs: Vec<PathBuf>,
     /// Network; absent is open (REQ TM-2).
     pub network: Option<NetworkMode>,
     /// Which variables of the host reach the payload.

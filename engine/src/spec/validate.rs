@@ -211,7 +211,17 @@ impl ValidSpec {
             mode: request.mode,
             network: request.network.unwrap_or(NetworkMode::Open),
             protected,
-            runner_state: Vec::new(),
+            runner_state: request
+                .runner_state_dirs
+                .iter()
+                .enumerate()
+                .map(|(index, text)| {
+                    path(
+                        format!("runnerStateDirs[{index}]"),
+                        text.as_os_str().as_encoded_bytes(),
+                    )
+                })
+                .collect::<Result<_, _>>()?,
             env: env(&request.env_policy)?,
         })
     }

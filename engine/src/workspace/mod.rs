@@ -5,5 +5,5 @@ mod preset;
 mod shell;
 
 pub use folder::{folder_info, workspace_of};
-pub use preset::presets;
+pub use preset::{AgentState, agent_state, presets};
 pub use shell::{ShellError, login_shell};

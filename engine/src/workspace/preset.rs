@@ -4,13 +4,90 @@ use crate::api::Preset;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
-/// Id (also the program's name) and label.
-const KNOWN: [(&str, &str); 3] = [
-    ("claude", "Claude Code"),
-    ("codex", "Codex"),
-    ("gemini", "Gemini CLI"),
+/// What is known of an agent.
+struct Agent {
+    /// Also the program's name.
+    id: &'static str,
+    label: &'static str,
+    /// Below the home directory: where it keeps sessions, caches and its login.
+    state: &'static str,
+    /// Inside its state: settings by which it runs programs or takes orders. An agent in a
+    /// sandbox that could write these would plant orders for the next one outside.
+    orders: &'static [&'static str],
+}
+
+const KNOWN: [Agent; 3] = [
+    Agent {
+        id: "claude",
+        label: "Claude Code",
+        state: ".claude",
+        orders: &[
+            "settings.json",
+            "settings.local.json",
+            "hooks",
+            "plugins",
+            "commands",
+            "agents",
+            "skills",
+            "CLAUDE.md",
+        ],
+    },
+    Agent {
+        id: "codex",
+        label: "Codex",
+        state: ".codex",
+        orders: &[
+            "config.toml",
+            "hooks",
+            "hooks.json",
+            "prompts",
+            "rules",
+            "skills",
+            "AGENTS.md",
+        ],
+    },
+    Agent {
+        id: "gemini",
+        label: "Gemini CLI",
+        state: ".gemini",
+        orders: &[
+            "settings.json",
+            "extensions",
+            "commands",
+            "policies",
+            "GEMINI.md",
+            ".env",
+        ],
+    },
 ];
+
+/// Where an agent keeps its own state, and what of it stays protected.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AgentState {
+    /// Directories to hold writable in every mode (REQ SP `runnerStateDirs`); those that exist.
+    pub dirs: Vec<PathBuf>,
+    /// Never writable, although inside (REQ SP `protectedPaths`).
+    pub protected: Vec<PathBuf>,
+}
+
+/// The state of the preset `id` below `home`; nothing when it has none yet.
+#[must_use]
+pub fn agent_state(id: &str, home: &Path) -> AgentState {
+    let Some(agent) = KNOWN.iter().find(|agent| agent.id == id) else {
+        return AgentState::default();
+    };
+    let dir = home.join(agent.state);
+    if !dir.is_dir() {
+        return AgentState::default();
+    }
+    let protected = agent.orders.iter().map(|name| dir.join(name)).collect();
+    AgentState {
+        dirs: vec![dir],
+        protected,
+    }
+}
 
 /// Every preset, with where its program is on the engine's PATH.
 #[must_use]
@@ -21,10 +98,10 @@ pub fn presets() -> Vec<Preset> {
 fn presets_on(path: Option<&OsStr>) -> Vec<Preset> {
     KNOWN
         .iter()
-        .map(|(id, label)| Preset {
-            id: (*id).to_owned(),
-            label: (*label).to_owned(),
-            path: path.and_then(|path| program_on(path, id)),
+        .map(|agent| Preset {
+            id: agent.id.to_owned(),
+            label: agent.label.to_owned(),
+            path: path.and_then(|path| program_on(path, agent.id)),
         })
         .collect()
 }
@@ -45,6 +122,20 @@ fn program_on(path: &OsStr, name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_agent_writes_its_state_but_not_its_orders() {
+        let home = tempfile::tempdir().unwrap();
+        assert_eq!(agent_state("claude", home.path()), AgentState::default());
+        let dir = home.path().join(".claude");
+        fs::create_dir(&dir).unwrap();
+        let state = agent_state("claude", home.path());
+        assert_eq!(state.dirs, [dir.clone()]);
+        for order in ["settings.json", "hooks", "CLAUDE.md"] {
+            assert!(state.protected.contains(&dir.join(order)), "{order}");
+        }
+        assert_eq!(agent_state("vim", home.path()), AgentState::default());
+    }
 
     #[test]
     fn an_executable_on_path_is_found_and_other_files_are_not() {

@@ -13,6 +13,7 @@ fn terminal_spec(cwd: &str, mode: Mode, network: Option<NetworkMode>) -> ValidSp
         mode,
         protected_paths: Vec::new(),
         network,
+        runner_state_dirs: Vec::new(),
         env_policy: EnvPolicy::default(),
     })
     .unwrap()

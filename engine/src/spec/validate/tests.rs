@@ -285,6 +285,7 @@ fn terminal() -> TerminalRequest {
         mode: Mode::Chat,
         protected_paths: vec![PathBuf::from("/home/u/orig")],
         network: None,
+        runner_state_dirs: Vec::new(),
         env_policy: EnvPolicy::default(),
     }
 }

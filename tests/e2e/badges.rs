@@ -7,14 +7,10 @@ use serde_json::json;
 #[tokio::test(flavor = "multi_thread")]
 async fn every_badge_tells_what_was_launched() {
     let panel = Panel::open().await;
-    let verdict = panel.window.find("[data-testid=status-verdict]").await;
-    assert!(
-        verdict
-            .text()
-            .await
-            .expect("text")
-            .contains("agent sandbox ON")
-    );
+    panel
+        .window
+        .says("[data-testid=status-verdict]", "agent sandbox ON")
+        .await;
     for backend in ["native", "none"] {
         let id = panel.start(backend, None).await;
         panel.phase(&id, "running").await;
@@ -54,17 +50,13 @@ async fn a_missing_program_is_an_error_in_its_pane_and_others_go_on() {
             let id = session["id"].as_str().expect("an id").to_owned();
             panel.reveal(&id).await;
             panel.phase(&id, "error").await;
-            let error = panel
+            panel
                 .window
-                .find(&format!("{} [data-testid=pane-error]", pane(&id)))
+                .says(
+                    &format!("{} [data-testid=pane-error]", pane(&id)),
+                    "no-such-program-here",
+                )
                 .await;
-            assert!(
-                error
-                    .text()
-                    .await
-                    .expect("text")
-                    .contains("no-such-program-here")
-            );
         }
     }
     panel.reveal(&good).await;
@@ -76,14 +68,13 @@ async fn a_missing_program_is_an_error_in_its_pane_and_others_go_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_switch_off_is_said_in_the_status_bar() {
     let panel = Panel::open_with(&["--sandbox", "off"]).await;
-    let verdict = panel.window.find("[data-testid=status-verdict]").await;
-    assert!(
-        verdict
-            .text()
-            .await
-            .expect("text")
-            .contains("agent sandbox DISABLED by --sandbox off")
-    );
+    panel
+        .window
+        .says(
+            "[data-testid=status-verdict]",
+            "agent sandbox DISABLED by --sandbox off",
+        )
+        .await;
     panel.close().await;
 }
 

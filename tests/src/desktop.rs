@@ -235,6 +235,31 @@ impl Window {
         }
     }
 
+    /// Waits until an element's text holds `part`; hidden parts of the text count too.
+    ///
+    /// # Panics
+    /// When it does not; the message tells what the text was.
+    pub async fn says(&self, css: &str, part: &str) {
+        let started = Instant::now();
+        loop {
+            let element = self.find(css).await;
+            let text = element
+                .prop("textContent")
+                .await
+                .ok()
+                .flatten()
+                .unwrap_or_default();
+            if text.contains(part) {
+                return;
+            }
+            assert!(
+                started.elapsed() < PATIENCE,
+                "{css} says {text:?}, not {part:?}"
+            );
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+    }
+
     /// Clicks an element.
     ///
     /// # Panics

@@ -50,4 +50,5 @@ test("marks make runs, and an unpaired one is text", () => {
 test("an engine's message becomes a sentence", () => {
   expect(sentence("bwrap failed")).toBe("Bwrap failed.");
   expect(sentence("Really?")).toBe("Really?");
+  expect(sentence("no-such-program cannot be run")).toBe("no-such-program cannot be run.");
 });

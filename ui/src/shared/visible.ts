@@ -49,6 +49,9 @@ export function emphasisRuns(sentence: string): { text: string; strong: boolean 
 /** An engine's message, which starts in lower case and has no full stop, as a sentence. */
 export function sentence(message: string): string {
   const shown = visibleText(message);
-  const capital = shown.charAt(0).toUpperCase() + shown.slice(1);
+  // A name keeps its own spelling: only a plain word takes a capital.
+  const capital = /^\p{Ll}+(?=[\s,:;]|$)/u.test(shown)
+    ? shown.charAt(0).toUpperCase() + shown.slice(1)
+    : shown;
   return /[.!?…:]$/u.test(capital) ? capital : `${capital}.`;
 }

@@ -131,9 +131,8 @@ async fn pictures_of_the_real_window() {
             )
             .await;
         panel
-            .window
-            .picture(&dir.join(format!("empty-{theme}.png")))
-            .await;
+            .desktop
+            .picture(&dir.join(format!("empty-{theme}.png")));
         let id = panel.start("native", None).await;
         panel.phase(&id, "running").await;
         panel
@@ -142,9 +141,8 @@ async fn pictures_of_the_real_window() {
         panel.line(&id, "echo do''ne").await;
         panel.shows(&id, "done").await;
         panel
-            .window
-            .picture(&dir.join(format!("session-{theme}.png")))
-            .await;
+            .desktop
+            .picture(&dir.join(format!("session-{theme}.png")));
         panel.window.click("[data-testid=status-verdict]").await;
         panel
             .window
@@ -154,9 +152,8 @@ async fn pictures_of_the_real_window() {
             )
             .await;
         panel
-            .window
-            .picture(&dir.join(format!("host-report-{theme}.png")))
-            .await;
+            .desktop
+            .picture(&dir.join(format!("host-report-{theme}.png")));
         panel
             .window
             .script(
@@ -175,9 +172,8 @@ async fn pictures_of_the_real_window() {
             .await;
         tokio::time::sleep(std::time::Duration::from_millis(500)).await;
         panel
-            .window
-            .picture(&dir.join(format!("new-session-{theme}.png")))
-            .await;
+            .desktop
+            .picture(&dir.join(format!("new-session-{theme}.png")));
         panel.window.client().refresh().await.expect("a reload");
         panel.window.find("[data-testid=status-verdict]").await;
     }

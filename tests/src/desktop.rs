@@ -63,7 +63,8 @@ impl Desktop {
         &self.display
     }
 
-    /// Saves what the display shows as a PNG.
+    /// Saves what the display shows as a PNG. (WebKitWebDriver's own screenshot never comes back
+    /// from this window.)
     ///
     /// # Panics
     /// When ImageMagick is missing.
@@ -270,19 +271,6 @@ impl Window {
             .click()
             .await
             .unwrap_or_else(|e| panic!("click {css}: {e}"));
-    }
-
-    /// Saves what the page shows as a PNG.
-    ///
-    /// # Panics
-    /// When the driver gives no picture.
-    pub async fn picture(&self, path: &Path) {
-        let png = self
-            .client
-            .screenshot()
-            .await
-            .unwrap_or_else(|e| panic!("picture: {e}"));
-        std::fs::write(path, png).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     }
 
     /// Process id of the panel that this window belongs to.

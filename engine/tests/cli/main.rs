@@ -1,4 +1,8 @@
 //! The `kotak` command as a person meets it: the real binary, real sandboxes.
+#![expect(
+    clippy::unwrap_used,
+    reason = "in a test that is how a failure is told"
+)]
 
 mod run;
 mod shell;

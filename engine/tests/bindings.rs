@@ -1,9 +1,6 @@
 //! The contract with the window: the committed TypeScript types are those that the Rust types
 //! generate. `KOTAK_BLESS=1` writes them anew.
-#![expect(
-    clippy::expect_used,
-    reason = "in a test that is how a failure is told"
-)]
+#![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
 
 use kotak_engine::api::{
     LaunchPreview, LaunchRequest, RunningProcess, Settings, Snapshot, UiEvent,

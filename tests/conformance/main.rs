@@ -2,6 +2,12 @@
 //! right result and a positive control. Runs as root inside an outer namespace and as an ordinary
 //! user; `make test` does both. See `docs/security.md` for the promise each test shows.
 
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot be set up fails, and says why"
+)]
+
 mod binds;
 mod environment;
 mod input;

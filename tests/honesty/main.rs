@@ -2,6 +2,12 @@
 //! no payload comes of it. Each test runs itself again in a mount namespace of its own, where it
 //! may put another file over `/usr/bin/bwrap`.
 
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot be set up fails, and says why"
+)]
+
 mod host;
 mod shortage;
 

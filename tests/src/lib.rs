@@ -1,6 +1,11 @@
 //! What the conformance and end-to-end suites share: a staged home directory full of secrets, the
 //! `kotak` command driven as a person drives it, and a desktop for the real window.
 
+#![expect(
+    clippy::panic,
+    reason = "a test that cannot be set up fails, and says why"
+)]
+
 pub mod command;
 pub mod desktop;
 pub mod stage;

@@ -219,3 +219,26 @@ impl Drop for Terminal {
         self.reader.abort();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::pty::OpenPty;
+    use super::*;
+    use std::io::Write;
+
+    #[tokio::test]
+    async fn a_terminal_that_has_ended_keeps_its_output_and_no_pty() {
+        let pty = OpenPty::open(80, 24).unwrap();
+        let slave = std::fs::File::from(pty.slave);
+        let terminal = Terminal::new(Master::new(pty.master).unwrap(), Limits::default()).unwrap();
+        (&slave).write_all(b"last words").unwrap();
+        assert!(terminal.master.upgrade().is_some());
+        drop(slave);
+        terminal.finish().await;
+        assert!(terminal.master.upgrade().is_none());
+        assert_eq!(terminal.read(0).await.bytes, b"last words");
+        let typed = terminal.write(b"x").await.unwrap_err();
+        assert_eq!(typed.kind(), io::ErrorKind::BrokenPipe);
+        assert!(terminal.resize(100, 50).is_ok());
+    }
+}

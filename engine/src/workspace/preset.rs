@@ -130,7 +130,7 @@ mod tests {
         let dir = home.path().join(".claude");
         fs::create_dir(&dir).unwrap();
         let state = agent_state("claude", home.path());
-        assert_eq!(state.dirs, [dir.clone()]);
+        assert_eq!(state.dirs, std::slice::from_ref(&dir));
         for order in ["settings.json", "hooks", "CLAUDE.md"] {
             assert!(state.protected.contains(&dir.join(order)), "{order}");
         }

@@ -1,8 +1,5 @@
 //! The `kotak` command as a person meets it: the real binary, real sandboxes.
-#![expect(
-    clippy::unwrap_used,
-    reason = "in a test that is how a failure is told"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod run;
 mod shell;

@@ -11,15 +11,21 @@ use std::collections::BTreeMap;
 // REQ BK-7, TM-2
 async fn a_program_runs(backend: BackendChoice, actual: SandboxBackend) {
     let rig = Rig::start().await;
-    let line = rig.script("probe.sh", "tty; pwd; echo term=$TERM; stty size; exit 7");
+    // It waits for a line, so that it still runs when it is looked at.
+    let line = rig.script(
+        "probe.sh",
+        "read -r go; tty; pwd; echo term=$TERM; stty size; exit 7",
+    );
     let info = rig.launch(backend, &line).await;
     assert_eq!(info.handle.backend, Some(actual));
     assert_eq!(info.handle.state, SandboxState::Active);
+    rig.engine.write_input(&info.id, b"go\n").await.unwrap();
     let (text, end) = rig.read_to_end(&info.id).await;
     let lines: Vec<&str> = text.lines().collect();
-    assert!(lines[0].starts_with("/dev/pts/"), "{text}");
+    assert_eq!(lines[0], "go", "the echo: {text}");
+    assert!(lines[1].starts_with("/dev/pts/"), "{text}");
     assert_eq!(
-        lines[1..],
+        lines[2..],
         [rig.work().to_str().unwrap(), "term=xterm-256color", "24 80"]
     );
     assert_eq!((end.phase, end.exit_code), (SessionPhase::Ended, Some(7)));

@@ -14,7 +14,8 @@ SKIPS_ALLOWED_IN_CI=()
 in_ci() { [ "${CI:-}" = true ]; }
 
 lanes_begin() {
-  rm -rf "$LOGS"
+  # An interrupted run may have left files of the ordinary user of the tests.
+  rm -rf "$LOGS" 2>/dev/null || as_root rm -rf "$LOGS"
   mkdir -p "$LOGS"
 }
 

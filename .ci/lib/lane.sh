@@ -14,7 +14,8 @@ SKIPS_ALLOWED_IN_CI=()
 in_ci() { [ "${CI:-}" = true ]; }
 
 lanes_begin() {
-  rm -rf "$LOGS"
+  # An interrupted run may have left files of the ordinary user of the tests.
+  rm -rf "$LOGS" 2>/dev/null || as_root rm -rf "$LOGS"
   mkdir -p "$LOGS"
 }
 
@@ -24,7 +25,8 @@ skip() {
   exit 77
 }
 
-# Adds up the closing lines of the runners found in a log: cargo's, vitest's, and our plain one.
+# Adds up the closing lines of the runners found in a log: cargo's, vitest's, that of Node.js, and
+# our plain one.
 # Prints "passed failed skipped".
 count_results() {
   sed 's/\x1b\[[0-9;]*m//g' "$1" | awk '
@@ -34,6 +36,9 @@ count_results() {
     }
     /^test result: / { p += number("passed"); f += number("failed"); s += number("ignored") }
     /^ *Tests  / { p += number("passed"); f += number("failed"); s += number("skipped") + number("todo") }
+    $1 == "ℹ" && NF == 3 && $2 == "pass" { p += $3 }
+    $1 == "ℹ" && NF == 3 && ($2 == "fail" || $2 == "cancelled") { f += $3 }
+    $1 == "ℹ" && NF == 3 && ($2 == "skipped" || $2 == "todo") { s += $3 }
     /^[0-9]+ passed, [0-9]+ failed/ { p += number("passed"); f += number("failed"); s += number("skipped") }
     /^kotak-skip: / { s += 1 }
     END { print p + 0, f + 0, s + 0 }'

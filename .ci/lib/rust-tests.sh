@@ -38,7 +38,12 @@ suites() { grep "^$ROOT/tests	test	" "$BINARIES" | cut -f3 | sort -u; }
 binaries_of() { grep "^$ROOT/tests	test	$1	" "$BINARIES"; }
 
 # What no test may change on the host, whoever it runs as.
-host_state() { cat /proc/sys/kernel/core_pattern /proc/sys/kernel/modprobe /proc/sys/kernel/sysrq 2>/dev/null; }
+host_state() {
+  local name
+  for name in core_pattern modprobe sysrq; do
+    printf '%s: %s\n' "$name" "$(cat "/proc/sys/kernel/$name" 2>/dev/null || echo 'not here')"
+  done
+}
 host_is_as_it_was() {
   [ "$(host_state)" = "$HOST_BEFORE" ] || {
     printf 'before:\n%s\nafter:\n%s\n' "$HOST_BEFORE" "$(host_state)"

@@ -75,11 +75,7 @@ pub(crate) fn run(engine: Engine, folder: Option<&Path>) -> Result<(), Box<dyn s
             label,
             event: WindowEvent::CloseRequested { api, .. },
             ..
-        } if label == "main" => {
-            if ask_before_close(app) {
-                api.prevent_close();
-            }
-        }
+        } if label == "main" && ask_before_close(app) => api.prevent_close(),
         RunEvent::Exit => {
             let engine = app.state::<Engine>().inner().clone();
             tauri::async_runtime::block_on(engine.shutdown());

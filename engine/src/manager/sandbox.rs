@@ -7,6 +7,7 @@ use super::port::{ExecRequest, ExecStdio};
 use super::{SandboxHandle, SandboxState};
 use crate::error::{Coded, Problem};
 use crate::events::{Bus, SandboxEvent};
+use crate::process::guard_link::LinkClosed;
 use crate::process::{
     Command, ExecError, OwnedStream, Started, Streams, Terminal, Tree, output_pipe,
 };
@@ -69,21 +70,19 @@ impl Sandbox {
 
     /// Notices a guard that goes away by itself.
     async fn watch(weak: Weak<Self>) {
-        let Some(mut closed) = weak.upgrade().map(|sandbox| sandbox.tree.closed_watch()) else {
+        let Some(closed) = weak.upgrade().map(|sandbox| sandbox.tree.closed_watch()) else {
             return;
         };
-        // An error means that the sandbox was dropped.
-        let Ok(reason) = closed
-            .wait_for(Option::is_some)
-            .await
-            .map(|end| end.clone())
-        else {
+        let Some(reason) = why_closed(closed).await else {
             return;
         };
-        let Some(sandbox) = weak.upgrade() else {
-            return;
-        };
-        let reason = reason.map_or_else(|| "the guard is gone".to_owned(), |end| end.reason);
+        if let Some(sandbox) = weak.upgrade() {
+            sandbox.broke(reason);
+        }
+    }
+
+    /// Puts down that the guard went away. Nothing, when it was torn down as asked or is known.
+    fn broke(&self, reason: String) {
         let error = ExecError::Gone(reason.clone()).problem();
         let problem = Problem {
             code: "SANDBOX_LOST".to_owned(),
@@ -91,24 +90,17 @@ impl Sandbox {
             causes: vec![reason.clone()],
             fix: error.fix,
         };
-        let broke = {
-            let mut state = sandbox.state();
-            match state.life.after(Change::Broke) {
-                Ok(life) => {
-                    state.life = life;
-                    state.handle.state = SandboxState::Error;
-                    state.handle.error = Some(problem);
-                    true
-                }
-                // It was torn down as asked.
-                Err(_) => false,
-            }
-        };
-        if broke {
-            sandbox
-                .events
-                .send((sandbox.id.clone(), SandboxEvent::Killed { reason }));
+        {
+            let mut state = self.state();
+            let Ok(life) = state.life.after(Change::Broke) else {
+                return;
+            };
+            state.life = life;
+            state.handle.state = SandboxState::Error;
+            state.handle.error = Some(problem);
         }
+        self.events
+            .send((self.id.clone(), SandboxEvent::Killed { reason }));
     }
 
     fn state(&self) -> MutexGuard<'_, Inner> {
@@ -216,6 +208,12 @@ impl Sandbox {
                 .map_or(None, |status| *status);
             let end = status.map_or_else(ExecEnd::lost, ExecEnd::from_status);
             if let Some(sandbox) = weak.upgrade() {
+                if status.is_none()
+                    && let Some(reason) = why_closed(sandbox.tree.closed_watch()).await
+                {
+                    // Before anybody hears of the program's end and asks what broke it.
+                    sandbox.broke(reason);
+                }
                 // Counting down is legal in every state that an exec can have been started in.
                 let _ = sandbox.change_after_exec();
                 let exit = SandboxEvent::Exit {
@@ -274,6 +272,12 @@ impl Sandbox {
         }
         ended
     }
+}
+
+/// Waits until the guard is gone, and says why; nothing when the sandbox was dropped before.
+async fn why_closed(mut closed: watch::Receiver<Option<LinkClosed>>) -> Option<String> {
+    let end = closed.wait_for(Option::is_some).await.ok()?.clone();
+    end.map(|end| end.reason)
 }
 
 /// The read end of one output of a program.

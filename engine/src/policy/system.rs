@@ -324,7 +324,7 @@ mod tests {
             "/tmp/x",
             "/mnt/disk/x",
             "/var/www",
-            "/work/x",
+            "/code/x",
             "/home/other",
         ] {
             assert_eq!(too_wide(&path(fine), &home), None, "{fine}");

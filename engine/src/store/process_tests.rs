@@ -178,8 +178,10 @@ fn a_disk_that_is_full_from_the_start_does_not_stop_the_store() {
 #[test]
 fn a_read_only_state_directory_leaves_a_working_store_in_memory() {
     if let Some((_, root)) = role() {
+        // This mount only: a remount of the file system repeats the owner's number, which has no
+        // meaning in the child's user namespace unless it is zero.
         let status = Command::new("mount")
-            .args(["-o", "remount,ro"])
+            .args(["-o", "remount,bind,ro"])
             .arg(&root)
             .status()
             .unwrap();

@@ -328,27 +328,27 @@ fn directories_above_a_nested_root_are_pinned_too() {
 #[test]
 fn a_worktree_outside_home_brings_its_repository_and_keeps_the_hooks_held() {
     let mut host = FakeFs::debian();
-    host.git_dir("/work/main/.git")
-        .file("/work/wt/.git", "gitdir: /work/main/.git/worktrees/wt\n");
-    host.file("/work/main/.git/worktrees/wt/commondir", "../..\n");
-    host.file("/work/main/.git/worktrees/wt/gitdir", "/work/wt/.git\n");
-    let policy = terminal(&host, "/work/wt").unwrap();
+    host.git_dir("/code/main/.git")
+        .file("/code/wt/.git", "gitdir: /code/main/.git/worktrees/wt\n");
+    host.file("/code/main/.git/worktrees/wt/commondir", "../..\n");
+    host.file("/code/main/.git/worktrees/wt/gitdir", "/code/wt/.git\n");
+    let policy = terminal(&host, "/code/wt").unwrap();
     assert_eq!(
-        how(&policy, "/work/main/.git"),
+        how(&policy, "/code/main/.git"),
         Some((Access::Write, BindRole::Repository))
     );
-    assert_eq!(how(&policy, "/work/main/.git/hooks"), HELD);
-    assert_eq!(how(&policy, "/work/wt/.git"), HELD);
+    assert_eq!(how(&policy, "/code/main/.git/hooks"), HELD);
+    assert_eq!(how(&policy, "/code/wt/.git"), HELD);
     assert_eq!(
-        how(&policy, "/work/main"),
+        how(&policy, "/code/main"),
         None,
         "the original's files are not there"
     );
     // A forged file brings nothing.
-    host.file("/work/main/.git/worktrees/wt/gitdir", "/work/other/.git\n");
-    host.file("/work/other/.git", "");
-    let policy = terminal(&host, "/work/wt").unwrap();
-    assert_eq!(how(&policy, "/work/main/.git"), None);
+    host.file("/code/main/.git/worktrees/wt/gitdir", "/code/other/.git\n");
+    host.file("/code/other/.git", "");
+    let policy = terminal(&host, "/code/wt").unwrap();
+    assert_eq!(how(&policy, "/code/main/.git"), None);
 }
 
 #[test]
@@ -418,7 +418,7 @@ fn unusable_working_directories_are_refused_by_name() {
 #[test]
 fn unusable_homes_are_refused_by_name() {
     let mut host = with_code();
-    host.dir("/work/x");
+    host.dir("/code/x");
     for (home, expected) in [
         ("/", "HOME_UNUSABLE"),
         ("/usr/sbin", "HOME_UNUSABLE"),
@@ -428,7 +428,7 @@ fn unusable_homes_are_refused_by_name() {
             home: path(home),
             ..context()
         };
-        let spec = terminal_spec("/work/x", Mode::Chat, None);
+        let spec = terminal_spec("/code/x", Mode::Chat, None);
         assert_eq!(code(resolve(&spec, &context, &host)), expected, "{home}");
     }
     let root = HostContext {

@@ -343,6 +343,8 @@ describe("a pane", () => {
     withWindow("idle", {}, async (page) => {
       await drawn(page, "$");
       await page.mouse.click(100, 600);
+      // The focus returns after the press, and a key pressed before that would go nowhere.
+      await page.locator(".xterm-helper-textarea:focus").waitFor();
       await page.keyboard.type("k");
       await until(
         page,

@@ -136,7 +136,7 @@ async fn pictures_of_the_real_window() {
         let id = panel.start("native", None).await;
         panel.phase(&id, "running").await;
         panel
-            .line(&id, "clear; cat ~/.ssh/secret; echo x >> ~/.bashrc; ls")
+            .line(&id, "clear; cat ../.ssh/secret; echo x >> ../.bashrc; ls")
             .await;
         panel.line(&id, "echo do''ne").await;
         panel.shows(&id, "done").await;

@@ -4,26 +4,16 @@
 use crate::panel::{Panel, chord, control, key, pane};
 use serde_json::json;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_person_opens_the_sheet_presses_enter_and_works_in_a_sandboxed_shell() {
-    let panel = Panel::open().await;
-    panel.window.click("[data-testid=new-session]").await;
+/// The folder field of the new-session sheet, once that is open.
+async fn folder_field(panel: &Panel) -> fantoccini::elements::Element {
     panel
         .window
-        .until(
-            "the sheet",
-            "return !!document.querySelector('dialog[open]')",
-        )
-        .await;
-    let folder = panel
-        .window
         .find("dialog[open] input[type=text], dialog[open] input:not([type])")
-        .await;
-    folder.clear().await.expect("an empty field");
-    folder
-        .send_keys(&panel.stage.work().display().to_string())
         .await
-        .expect("typing");
+}
+
+/// Waits until the sheet's Open button can be pressed.
+async fn can_open(panel: &Panel) {
     panel
         .window
         .until(
@@ -33,6 +23,19 @@ async fn a_person_opens_the_sheet_presses_enter_and_works_in_a_sandboxed_shell()
              return !!open && !open.disabled;",
         )
         .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_opens_the_sheet_presses_enter_and_works_in_a_sandboxed_shell() {
+    let panel = Panel::open().await;
+    panel.window.click("[data-testid=new-session]").await;
+    let folder = folder_field(&panel).await;
+    folder.clear().await.expect("an empty field");
+    folder
+        .send_keys(&panel.stage.work().display().to_string())
+        .await
+        .expect("typing");
+    can_open(&panel).await;
     folder.send_keys(key::ENTER).await.expect("typing");
     let row = panel.window.find("[data-testid=session-row]").await;
     let id = row
@@ -154,6 +157,10 @@ async fn splitting_opens_a_second_session_beside_the_first() {
     let id = panel.start("native", None).await;
     panel.phase(&id, "running").await;
     panel.keys(&id, &chord('d')).await;
+    // The sheet offers the same choice again; Enter alone takes it.
+    let folder = folder_field(&panel).await;
+    can_open(&panel).await;
+    folder.send_keys(key::ENTER).await.expect("typing");
     panel
         .window
         .until(
@@ -188,7 +195,7 @@ async fn a_reloaded_window_reattaches_without_loss() {
     panel
         .line(
             &id,
-            "clear; echo before-$((1+1)); (sleep 2; echo during-$((1+2))) & ",
+            "clear; echo before-$((1+1)); (sleep 2; printf '\\nduring-%s\\n' $((1+2))) & ",
         )
         .await;
     panel.shows(&id, "before-2").await;

@@ -7,8 +7,9 @@ use super::layout::{Layout, Located, Place};
 use super::protect::{AGENT_DIRS, mandatory};
 use super::secrets::secrets;
 use super::walk::{End, Walk, expand, walk};
-use super::{Access, BindRole, HostContext, HostFs, NodeKind, PathRole, PolicyError};
+use super::{Access, BindRole, DeniedKind, HostContext, HostFs, NodeKind, PathRole, PolicyError};
 use crate::spec::{AbsPath, ValidSpec};
+use std::io;
 
 /// How many files of one secret directory are looked at for other hard links.
 const HARD_LINK_ENTRIES: usize = 200;
@@ -35,8 +36,18 @@ pub(super) struct Denials {
 fn entries(host: &dyn HostFs, paths: impl IntoIterator<Item = AbsPath>) -> Vec<Entry> {
     let mut found = Vec::new();
     for pattern in paths {
-        let mut paths = expand(host, &pattern);
-        if paths.is_empty() {
+        let expansion = expand(host, &pattern);
+        let mut paths = expansion.paths;
+        let unseen = expansion.unseen.into_iter().map(|end| Entry {
+            path: pattern.clone(),
+            walk: Walk {
+                links: Vec::new(),
+                end,
+            },
+        });
+        let before = found.len();
+        found.extend(unseen);
+        if paths.is_empty() && found.len() == before {
             // A glob that names nothing now ends, as written, at what is missing.
             paths.push(pattern);
         }
@@ -126,8 +137,13 @@ impl Denials {
     }
 
     /// Applies everything to a layout that stands.
-    pub(super) fn apply(&self, layout: &mut Layout<'_>) {
+    ///
+    /// # Errors
+    /// When a path that must be denied cannot be looked at: a program inside could take a folder's
+    /// permissions so that the next session does not see what is in it, and give them back there.
+    pub(super) fn apply(&self, layout: &mut Layout<'_>) -> Result<(), PolicyError> {
         self.mask_secrets(layout);
+        self.refuse_unseen(layout)?;
         self.protect_explicit(layout);
         let closed = layout.closed();
         let home = layout.home.clone();
@@ -161,6 +177,40 @@ impl Denials {
                 layout.name_open_links(&entry.walk.links);
             }
         }
+        Ok(())
+    }
+
+    /// Refuses when a denied path cannot be looked at in what the session sees or writes.
+    fn refuse_unseen(&self, layout: &Layout<'_>) -> Result<(), PolicyError> {
+        for (entry, own) in &self.secrets {
+            let kind = if *own {
+                DeniedKind::Own
+            } else {
+                DeniedKind::Secret
+            };
+            let End::Unknown { at, blocker, cause } = &entry.walk.end else {
+                continue;
+            };
+            // Closed by another user, and out of reach inside: as closed there as here.
+            let closed = !layout.is_writable(at)
+                && cause.kind() == io::ErrorKind::PermissionDenied
+                && layout
+                    .host
+                    .symlink_metadata(blocker)
+                    .is_ok_and(|info| info.uid != layout.context.uid);
+            if layout.is_visible(at) && !closed {
+                return Err(not_visible(kind, &entry.path, blocker, cause));
+            }
+        }
+        for entry in self.explicit.iter().chain(&self.mandatory) {
+            if let End::Unknown { at, blocker, cause } = &entry.walk.end
+                && layout.is_writable(at)
+            {
+                let kind = DeniedKind::Protected;
+                return Err(not_visible(kind, &entry.path, blocker, cause));
+            }
+        }
+        Ok(())
     }
 
     fn mask_secrets(&self, layout: &mut Layout<'_>) {
@@ -196,12 +246,8 @@ impl Denials {
                         layout.gaps.add(GapKind::MissingSecretPath, shown);
                     }
                 }
-                End::Unknown { at, .. } => {
-                    if layout.is_visible(at) {
-                        let shown = layout.shown(&entry.path);
-                        layout.gaps.add(GapKind::UnreadablePath, shown);
-                    }
-                }
+                // Refused once every mask stands, where it is not out of reach.
+                End::Unknown { .. } => {}
             }
         }
     }
@@ -235,6 +281,24 @@ impl Denials {
         let held =
             |place: &&Place| matches!(place, Place::Bind(bind) if bind.role == BindRole::Protected);
         layout.places.values().filter(held).count()
+    }
+}
+
+fn not_visible(
+    kind: DeniedKind,
+    path: &AbsPath,
+    blocker: &AbsPath,
+    cause: &io::Error,
+) -> PolicyError {
+    let cause = cause.raw_os_error().map_or_else(
+        || io::Error::new(cause.kind(), cause.to_string()),
+        io::Error::from_raw_os_error,
+    );
+    PolicyError::NotVisible {
+        kind,
+        path: path.clone(),
+        blocker: blocker.clone(),
+        cause,
     }
 }
 

@@ -5,7 +5,7 @@ use super::gap::GapKind;
 use super::git::{SEARCH_ENTRIES, Search};
 use super::layout::{Layout, Located, Place};
 use super::protect::{AGENT_DIRS, mandatory};
-use super::secrets::secrets;
+use super::secrets::{absolute, secrets};
 use super::walk::{End, Walk, expand, walk};
 use super::{Access, BindRole, DeniedKind, HostContext, HostFs, NodeKind, PathRole, PolicyError};
 use crate::spec::{AbsPath, ValidSpec};
@@ -148,10 +148,14 @@ impl Denials {
         let closed = layout.closed();
         let home = layout.home.clone();
         let mut search = Search::new(layout.host, &home, &closed, SEARCH_ENTRIES);
-        for name in [".gitconfig", ".config/git/config"] {
-            search.config_file(&home.join(name));
+        for at in user_configurations(layout.context, &home) {
+            search.config_file(&at);
         }
-        let found = search.run(&layout.writable_roots());
+        let roots = layout.writable_roots();
+        let found = search.run(&roots);
+        for dir in &found.unreadable {
+            hold_unreadable(layout, dir, &roots)?;
+        }
         for dir in &found.unsearched {
             let shown = layout.shown(dir);
             layout.gaps.add(GapKind::UnsearchedDirectories, shown);
@@ -168,6 +172,11 @@ impl Denials {
             }
         }
         let searched = entries(layout.host, found.protected);
+        for entry in &searched {
+            if let End::Unknown { at, .. } = &entry.walk.end {
+                hold_unreadable(layout, at, &roots)?;
+            }
+        }
         for entry in self.mandatory.iter().chain(&searched) {
             protect_mandatory(layout, entry);
         }
@@ -282,6 +291,54 @@ impl Denials {
             |place: &&Place| matches!(place, Place::Bind(bind) if bind.role == BindRole::Protected);
         layout.places.values().filter(held).count()
     }
+}
+
+/// Where git looks for the configuration of a user and of the system.
+fn user_configurations(context: &HostContext, home: &AbsPath) -> Vec<AbsPath> {
+    let mut all = vec![
+        home.join(".gitconfig"),
+        home.join(".config/git/config"),
+        AbsPath::root().join("etc/gitconfig"),
+    ];
+    let moved = absolute(context, "XDG_CONFIG_HOME").map(|config| config.join("git/config"));
+    all.extend(moved);
+    all.extend(absolute(context, "GIT_CONFIG_GLOBAL"));
+    all.extend(absolute(context, "GIT_CONFIG_SYSTEM"));
+    all
+}
+
+/// Holds a folder read-only that could not be searched: what it holds cannot be changed then, nor
+/// its permissions. The folder that a session was given to write cannot be held.
+fn hold_unreadable(
+    layout: &mut Layout<'_>,
+    dir: &AbsPath,
+    roots: &[AbsPath],
+) -> Result<(), PolicyError> {
+    // The nearest folder that can be looked at, and so be bound.
+    let located = std::iter::once(dir.clone())
+        .chain(dir.ancestors())
+        .find_map(|at| match walk(layout.host, &at).end {
+            End::Found { path, info } if info.kind == NodeKind::Dir => Some(Located { path, info }),
+            End::Found { .. } | End::Missing { .. } | End::Unknown { .. } => None,
+        });
+    let Some(located) = located else {
+        return Ok(());
+    };
+    if roots.contains(&located.path) {
+        let cause = io::Error::from(io::ErrorKind::PermissionDenied);
+        return Err(not_visible(
+            DeniedKind::Searched,
+            dir,
+            &located.path,
+            &cause,
+        ));
+    }
+    if layout.is_writable(&located.path) {
+        let shown = layout.shown(&located.path);
+        layout.gaps.add(GapKind::UnreadableFolder, shown);
+        layout.bind(&located, Access::Read, BindRole::Protected);
+    }
+    Ok(())
 }
 
 fn not_visible(

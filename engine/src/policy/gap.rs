@@ -30,6 +30,10 @@ pub enum GapKind {
     UnsearchedDirectories,
     /// A path could not be looked at.
     UnreadablePath,
+    /// A folder could not be listed, and is held read-only.
+    UnreadableFolder,
+    /// A repository made inside is not protected until the next launch.
+    NewRepositories,
     /// Unix sockets in visible folders can be connected to.
     SocketsInVisibleFolders,
     /// Abstract Unix sockets of the host can be connected to.
@@ -38,7 +42,7 @@ pub enum GapKind {
 
 impl GapKind {
     /// Every kind.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::MissingSecretPath,
         Self::HardLinkedSecret,
         Self::SecretFileReplaced,
@@ -49,6 +53,8 @@ impl GapKind {
         Self::ProtectedFileReplaced,
         Self::UnsearchedDirectories,
         Self::UnreadablePath,
+        Self::UnreadableFolder,
+        Self::NewRepositories,
         Self::SocketsInVisibleFolders,
         Self::AbstractSockets,
     ];
@@ -67,6 +73,8 @@ impl GapKind {
             Self::ProtectedFileReplaced => "protected-file-replaced",
             Self::UnsearchedDirectories => "unsearched-directories",
             Self::UnreadablePath => "unreadable-path",
+            Self::UnreadableFolder => "unreadable-folder",
+            Self::NewRepositories => "new-repositories",
             Self::SocketsInVisibleFolders => "sockets-in-visible-folders",
             Self::AbstractSockets => "abstract-sockets",
         }
@@ -85,7 +93,9 @@ impl GapKind {
             | Self::HardLinkedProtectedPath
             | Self::ProtectedFileReplaced
             | Self::UnsearchedDirectories
-            | Self::UnreadablePath => Aspect::ProtectedWrites,
+            | Self::UnreadablePath
+            | Self::UnreadableFolder
+            | Self::NewRepositories => Aspect::ProtectedWrites,
             Self::SocketsInVisibleFolders | Self::AbstractSockets => Aspect::HostSockets,
         }
     }
@@ -159,6 +169,15 @@ impl GapKind {
             Self::UnreadablePath => format!(
                 "{} not be looked at, so nothing protects what may be there: {names}",
                 plural("path could", "paths could")
+            ),
+            Self::UnreadableFolder => format!(
+                "{} not be searched for repositories and agent settings, and {} read-only: {names}",
+                plural("folder could", "folders could"),
+                if count == 1 { "is" } else { "are" }
+            ),
+            Self::NewRepositories => format!(
+                "the hooks and settings of a repository that is made, moved or cloned inside can \
+                 be written until the session ends: {names}"
             ),
             Self::SocketsInVisibleFolders => format!(
                 "Unix sockets that a program on the host opens below {names} can be connected to"

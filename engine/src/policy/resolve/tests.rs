@@ -841,3 +841,28 @@ fn a_secret_closed_by_another_user_in_what_is_read_only_refuses_nothing() {
     host.owner("/var/private", 0);
     assert!(resolve(&spec, &context, &host).is_ok());
 }
+
+#[test]
+fn a_folder_that_cannot_be_searched_is_held_and_the_sessions_own_is_refused() {
+    let mut host = with_code();
+    host.git_dir("/home/u/code/p/.git").dir("/home/u/q/in");
+    let policy = terminal(&host, "/home/u/code").unwrap();
+    assert_eq!(how(&policy, "/home/u/q"), None);
+    host.unlisted("/home/u/code/p").closed("/home/u/q");
+    let policy = terminal(&host, "/home/u/code").unwrap();
+    assert_eq!(how(&policy, "/home/u/code/p"), HELD);
+    assert_eq!(how(&policy, "/home/u/q"), HELD);
+    assert!(
+        gap(&policy, GapKind::UnreadableFolder)
+            .unwrap()
+            .contains("~/code/p, ~/q")
+    );
+    host.unlisted("/home/u/code");
+    assert_eq!(code(terminal(&host, "/home/u/code")), "PATH_NOT_VISIBLE");
+    // A git directory that cannot be entered is held itself.
+    let mut host = with_code();
+    host.git_dir("/home/u/code/p/.git")
+        .closed("/home/u/code/p/.git");
+    let policy = terminal(&host, "/home/u/code").unwrap();
+    assert_eq!(how(&policy, "/home/u/code/p/.git"), HELD);
+}

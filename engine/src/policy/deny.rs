@@ -4,11 +4,12 @@
 use super::gap::GapKind;
 use super::git::{SEARCH_ENTRIES, Search};
 use super::layout::{Layout, Located, Place};
-use super::protect::{AGENT_DIRS, mandatory};
+use super::protect::{AGENT_DIRS, ANYWHERE, mandatory};
 use super::secrets::{absolute, secrets};
 use super::walk::{End, Walk, expand, walk};
 use super::{Access, BindRole, DeniedKind, HostContext, HostFs, NodeKind, PathRole, PolicyError};
 use crate::spec::{AbsPath, ValidSpec};
+use std::collections::BTreeSet;
 use std::io;
 
 /// How many files of one secret directory are looked at for other hard links.
@@ -171,7 +172,9 @@ impl Denials {
                 });
             }
         }
-        let searched = entries(layout.host, found.protected);
+        let mut protected = found.protected;
+        name_what_can_be_made(layout, &mut protected);
+        let searched = entries(layout.host, protected);
         for entry in &searched {
             if let End::Unknown { at, .. } = &entry.walk.end {
                 hold_unreadable(layout, at, &roots)?;
@@ -265,7 +268,12 @@ impl Denials {
     fn protect_explicit(&self, layout: &mut Layout<'_>) {
         for entry in &self.explicit {
             let End::Found { path, info } = &entry.walk.end else {
-                name_missing(layout, entry);
+                if let End::Missing { parent, .. } = &entry.walk.end
+                    && layout.is_writable(parent)
+                {
+                    let shown = layout.shown(&entry.path);
+                    layout.gaps.add_first(GapKind::MissingProtectedPath, shown);
+                }
                 continue;
             };
             for (at, place) in &mut layout.places {
@@ -290,6 +298,34 @@ impl Denials {
         let held =
             |place: &&Place| matches!(place, Place::Bind(bind) if bind.role == BindRole::Protected);
         layout.places.values().filter(held).count()
+    }
+}
+
+/// Names what a program could make at the top of each folder that the session was given to write:
+/// agent settings like those met elsewhere, and a repository.
+fn name_what_can_be_made(layout: &mut Layout<'_>, protected: &mut BTreeSet<AbsPath>) {
+    let given = |place: &Place| match place {
+        Place::Bind(bind) if bind.access == Access::Write && bind.kind == NodeKind::Dir => {
+            match bind.role {
+                BindRole::Home | BindRole::Workdir | BindRole::Listed => Some(bind.path.clone()),
+                BindRole::System
+                | BindRole::RunnerState
+                | BindRole::Repository
+                | BindRole::Protected
+                | BindRole::Pinned => None,
+            }
+        }
+        Place::Bind(_) | Place::Private(_) | Place::Mask(_) => None,
+    };
+    let roots: Vec<AbsPath> = layout.places.values().filter_map(given).collect();
+    for root in roots {
+        let shown = layout.shown(&root);
+        layout.gaps.add(GapKind::NewRepositories, shown);
+        protected.extend(ANYWHERE.iter().map(|name| root.join(name)));
+        let repository = root.join(".git");
+        if let End::Missing { .. } = walk(layout.host, &repository).end {
+            protected.insert(repository);
+        }
     }
 }
 

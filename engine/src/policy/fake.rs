@@ -261,6 +261,7 @@ pub(crate) fn context() -> HostContext {
         uid: 1000,
         gid: 1000,
         home: path("/home/u"),
+        passwd_home: Some(path("/home/u")),
         env: env
             .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
             .into(),

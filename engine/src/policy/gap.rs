@@ -193,12 +193,28 @@ impl GapKind {
 
 /// Gaps while they are collected.
 #[derive(Debug, Default)]
-pub(super) struct GapSet(BTreeMap<GapKind, BTreeSet<String>>);
+pub(super) struct GapSet(BTreeMap<GapKind, BTreeSet<Case>>);
+
+/// One case: whether it waits behind those that were asked for by name, and its words.
+type Case = (bool, String);
 
 impl GapSet {
     /// Names one more case.
     pub(super) fn add(&mut self, kind: GapKind, case: impl Into<String>) {
-        self.0.entry(kind).or_default().insert(case.into());
+        let case = case.into();
+        let cases = self.0.entry(kind).or_default();
+        let first = (false, case);
+        if !cases.contains(&first) {
+            cases.insert((true, first.1));
+        }
+    }
+
+    /// Names a case that comes before the others, since the spec itself names it.
+    pub(super) fn add_first(&mut self, kind: GapKind, case: impl Into<String>) {
+        let waiting = (true, case.into());
+        let cases = self.0.entry(kind).or_default();
+        cases.remove(&waiting);
+        cases.insert((false, waiting.1));
     }
 
     /// One gap per kind.
@@ -207,8 +223,11 @@ impl GapSet {
             .into_iter()
             .map(|(kind, cases)| {
                 let count = cases.len();
-                let mut names: Vec<&str> =
-                    cases.iter().take(EXAMPLES).map(String::as_str).collect();
+                let mut names: Vec<&str> = cases
+                    .iter()
+                    .take(EXAMPLES)
+                    .map(|(_, case)| case.as_str())
+                    .collect();
                 if count > EXAMPLES {
                     names.push("…");
                 }
@@ -239,6 +258,19 @@ mod tests {
                     .to_owned()
             }]
         );
+    }
+
+    #[test]
+    fn what_the_spec_names_comes_first_and_counts_once() {
+        let mut set = GapSet::default();
+        for name in ["~/a", "~/b", "~/c", "~/z"] {
+            set.add(GapKind::MissingProtectedPath, name);
+        }
+        set.add_first(GapKind::MissingProtectedPath, "~/z");
+        set.add(GapKind::MissingProtectedPath, "~/z");
+        let text = &set.finish()[0].text;
+        assert!(text.starts_with("4 protected"), "{text}");
+        assert!(text.ends_with(": ~/z, ~/a, ~/b, …"), "{text}");
     }
 
     #[test]

@@ -866,3 +866,38 @@ fn a_folder_that_cannot_be_searched_is_held_and_the_sessions_own_is_refused() {
     let policy = terminal(&host, "/home/u/code").unwrap();
     assert_eq!(how(&policy, "/home/u/code/p/.git"), HELD);
 }
+
+#[test]
+fn what_can_be_made_in_a_given_folder_is_a_named_gap() {
+    let mut host = with_code();
+    host.dir("/home/u/code/.vscode");
+    let fields = |access: &str| {
+        format!(r#""bindMounts": [{{"hostPath": "/home/u/code"{access}}}], "protectedPaths": []"#)
+    };
+    let missing = |host: &FakeFs| {
+        let policy = binds(host, &fields("")).unwrap();
+        assert!(
+            gap(&policy, GapKind::NewRepositories)
+                .unwrap()
+                .contains("~/code")
+        );
+        gap(&policy, GapKind::MissingProtectedPath)
+            .unwrap()
+            .to_owned()
+    };
+    // Six names of agents and editors, and the repository.
+    let text = missing(&host);
+    assert!(
+        text.starts_with("7 protected") && text.contains("~/code/.claude"),
+        "{text}"
+    );
+    host.dir("/home/u/code/.claude");
+    let text = missing(&host);
+    assert!(
+        text.starts_with("6 protected") && !text.contains(".claude"),
+        "{text}"
+    );
+    let read_only = binds(&host, &fields(r#", "readOnly": true"#)).unwrap();
+    assert_eq!(gap(&read_only, GapKind::MissingProtectedPath), None);
+    assert_eq!(gap(&read_only, GapKind::NewRepositories), None);
+}

@@ -16,6 +16,7 @@ mod processes;
 mod races;
 mod reads;
 mod repositories;
+mod sessions;
 mod sockets;
 mod storage;
 mod tools;

@@ -45,8 +45,9 @@ const OLDEST: (u32, u32, u32) = (0, 5, 0);
 /// Arguments of one bubblewrap; its own limit is 9,000, and the command line counts too.
 const MAX_ARGS: usize = 8_900;
 
-/// Mounts of one sandbox; the kernel's limit for a namespace is 100,000, and stages copy trees.
-const MAX_MOUNTS: usize = 20_000;
+/// Mounts of one sandbox. bubblewrap reads the whole mount table for each bind, so the time of a
+/// launch grows with the square; this many still launch before the engine gives up waiting.
+const MAX_MOUNTS: usize = 6_000;
 
 /// Landlock ABI with scopes for abstract sockets and signals.
 const LANDLOCK_SCOPES: u32 = 6;
@@ -67,6 +68,7 @@ pub fn native_plan(policy: &Policy, facts: &PlanFacts) -> Result<NativePlan, Pla
         return Err(PlanError::TooManyMounts {
             needed: places.len(),
             limit: MAX_MOUNTS,
+            folder: fullest(places.keys().copied()).to_string(),
         });
     }
     let (argv, blocks) = command(policy, facts, places)?;
@@ -168,6 +170,24 @@ fn places(policy: &Policy) -> BTreeMap<&AbsPath, Place<'_>> {
         places.insert(&mask.path, place);
     }
     places
+}
+
+/// The deepest folder that holds at least half of the paths.
+fn fullest<'a>(paths: impl Iterator<Item = &'a AbsPath>) -> AbsPath {
+    let mut counts: BTreeMap<AbsPath, usize> = BTreeMap::new();
+    let mut total = 0;
+    for path in paths {
+        total += 1;
+        for dir in path.ancestors() {
+            *counts.entry(dir).or_default() += 1;
+        }
+    }
+    counts
+        .into_iter()
+        .filter(|(_, count)| count * 2 >= total)
+        .map(|(dir, _)| dir)
+        .max_by_key(|dir| dir.components().count())
+        .unwrap_or_else(AbsPath::root)
 }
 
 /// The command line and its argument blocks.

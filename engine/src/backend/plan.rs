@@ -123,12 +123,14 @@ pub enum PlanError {
     #[error("the engine's own {0} namespace is not known")]
     NamespaceUnknown(&'static str),
     /// More mounts than the kernel and bubblewrap take.
-    #[error("the sandbox needs {needed} mounts; {limit} is the most")]
+    #[error("the sandbox needs {needed} mounts, most of them in {folder}; {limit} is the most")]
     TooManyMounts {
         /// Needed.
         needed: usize,
         /// The limit.
         limit: usize,
+        /// The folder that most of them lie in.
+        folder: String,
     },
     /// A plan of several stages finds no directory to assemble the sandbox's root in.
     #[error("no directory outside the sandbox's paths is there to assemble {mounts} mounts in")]
@@ -153,7 +155,11 @@ impl Coded for PlanError {
             Self::NamespaceUnknown(_) => {
                 Fix::words("Make /proc/self/ns readable for the engine; a container may hide it.")
             }
-            Self::TooManyMounts { .. } | Self::NoAssemblyPlace { .. } => Fix::words(
+            Self::TooManyMounts { folder, .. } => Fix::words(format!(
+                "Work in a smaller folder than {folder}, or list directories instead of the \
+                 single files in them."
+            )),
+            Self::NoAssemblyPlace { .. } => Fix::words(
                 "List directories instead of the single files in them, or fewer protected paths.",
             ),
         })

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone)]
 pub(super) struct HostView {
     pub(super) home: PathBuf,
+    pub(super) passwd_home: Option<PathBuf>,
     pub(super) env: Vec<(OsString, OsString)>,
     pub(super) dirs: Dirs,
 }
@@ -51,6 +52,7 @@ impl HostView {
             .unwrap_or_else(|| PathBuf::from("/"));
         Self {
             home,
+            passwd_home: user.map(|user| user.dir),
             env: std::env::vars_os().collect(),
             dirs,
         }
@@ -68,6 +70,7 @@ impl HostView {
             uid: nix::unistd::getuid().as_raw(),
             gid: nix::unistd::getgid().as_raw(),
             home,
+            passwd_home: self.passwd_home.as_deref().and_then(absolute),
             env: self
                 .env
                 .iter()

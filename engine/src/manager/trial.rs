@@ -67,6 +67,7 @@ impl ProductionTrial {
         // The trial must not depend on what is in the user's home.
         let context = HostContext {
             home: home_path,
+            passwd_home: None,
             kotak: KotakPaths::default(),
             ..context
         };

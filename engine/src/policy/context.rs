@@ -12,6 +12,9 @@ pub struct HostContext {
     pub gid: u32,
     /// Home directory, as the user's environment spells it.
     pub home: AbsPath,
+    /// Home directory in the user database, when it is known: its secrets are secrets too when
+    /// `HOME` names another.
+    pub passwd_home: Option<AbsPath>,
     /// The host's environment; what of it reaches the payload is decided by the policy. `PATH`
     /// and `XDG_RUNTIME_DIR` are read from it.
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
@@ -33,6 +36,15 @@ pub struct KotakPaths {
 }
 
 impl HostContext {
+    /// The user's home directories, each once.
+    pub(super) fn homes(&self) -> impl Iterator<Item = &AbsPath> {
+        let other = self.passwd_home.as_ref();
+        std::iter::once(&self.home).chain(other.filter(|other| {
+            // What is no home of a person has no secrets of theirs: `/`, of a system account.
+            **other != self.home && !other.is_root()
+        }))
+    }
+
     /// A variable of the host's environment.
     #[must_use]
     pub fn var(&self, name: &[u8]) -> Option<&[u8]> {

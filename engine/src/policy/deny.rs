@@ -4,11 +4,13 @@
 use super::gap::GapKind;
 use super::git::{SEARCH_ENTRIES, Search};
 use super::layout::{Layout, Located, Place};
-use super::protect::{AGENT_DIRS, mandatory};
-use super::secrets::secrets;
+use super::protect::{AGENT_DIRS, ANYWHERE, mandatory};
+use super::secrets::{absolute, secrets};
 use super::walk::{End, Walk, expand, walk};
-use super::{Access, BindRole, HostContext, HostFs, NodeKind, PathRole, PolicyError};
+use super::{Access, BindRole, DeniedKind, HostContext, HostFs, NodeKind, PathRole, PolicyError};
 use crate::spec::{AbsPath, ValidSpec};
+use std::collections::BTreeSet;
+use std::io;
 
 /// How many files of one secret directory are looked at for other hard links.
 const HARD_LINK_ENTRIES: usize = 200;
@@ -35,8 +37,18 @@ pub(super) struct Denials {
 fn entries(host: &dyn HostFs, paths: impl IntoIterator<Item = AbsPath>) -> Vec<Entry> {
     let mut found = Vec::new();
     for pattern in paths {
-        let mut paths = expand(host, &pattern);
-        if paths.is_empty() {
+        let expansion = expand(host, &pattern);
+        let mut paths = expansion.paths;
+        let unseen = expansion.unseen.into_iter().map(|end| Entry {
+            path: pattern.clone(),
+            walk: Walk {
+                links: Vec::new(),
+                end,
+            },
+        });
+        let before = found.len();
+        found.extend(unseen);
+        if paths.is_empty() && found.len() == before {
             // A glob that names nothing now ends, as written, at what is missing.
             paths.push(pattern);
         }
@@ -126,16 +138,25 @@ impl Denials {
     }
 
     /// Applies everything to a layout that stands.
-    pub(super) fn apply(&self, layout: &mut Layout<'_>) {
+    ///
+    /// # Errors
+    /// When a path that must be denied cannot be looked at: a program inside could take a folder's
+    /// permissions so that the next session does not see what is in it, and give them back there.
+    pub(super) fn apply(&self, layout: &mut Layout<'_>) -> Result<(), PolicyError> {
         self.mask_secrets(layout);
+        self.refuse_unseen(layout)?;
         self.protect_explicit(layout);
         let closed = layout.closed();
         let home = layout.home.clone();
         let mut search = Search::new(layout.host, &home, &closed, SEARCH_ENTRIES);
-        for name in [".gitconfig", ".config/git/config"] {
-            search.config_file(&home.join(name));
+        for at in user_configurations(layout.context, &home) {
+            search.config_file(&at);
         }
-        let found = search.run(&layout.writable_roots());
+        let roots = layout.writable_roots();
+        let found = search.run(&roots);
+        for dir in &found.unreadable {
+            hold_unreadable(layout, dir, &roots)?;
+        }
         for dir in &found.unsearched {
             let shown = layout.shown(dir);
             layout.gaps.add(GapKind::UnsearchedDirectories, shown);
@@ -151,7 +172,14 @@ impl Denials {
                 });
             }
         }
-        let searched = entries(layout.host, found.protected);
+        let mut protected = found.protected;
+        name_what_can_be_made(layout, &mut protected);
+        let searched = entries(layout.host, protected);
+        for entry in &searched {
+            if let End::Unknown { at, .. } = &entry.walk.end {
+                hold_unreadable(layout, at, &roots)?;
+            }
+        }
         for entry in self.mandatory.iter().chain(&searched) {
             protect_mandatory(layout, entry);
         }
@@ -161,6 +189,40 @@ impl Denials {
                 layout.name_open_links(&entry.walk.links);
             }
         }
+        Ok(())
+    }
+
+    /// Refuses when a denied path cannot be looked at in what the session sees or writes.
+    fn refuse_unseen(&self, layout: &Layout<'_>) -> Result<(), PolicyError> {
+        for (entry, own) in &self.secrets {
+            let kind = if *own {
+                DeniedKind::Own
+            } else {
+                DeniedKind::Secret
+            };
+            let End::Unknown { at, blocker, cause } = &entry.walk.end else {
+                continue;
+            };
+            // Closed by another user, and out of reach inside: as closed there as here.
+            let closed = !layout.is_writable(at)
+                && cause.kind() == io::ErrorKind::PermissionDenied
+                && layout
+                    .host
+                    .symlink_metadata(blocker)
+                    .is_ok_and(|info| info.uid != layout.context.uid);
+            if layout.is_visible(at) && !closed {
+                return Err(not_visible(kind, &entry.path, blocker, cause));
+            }
+        }
+        for entry in self.explicit.iter().chain(&self.mandatory) {
+            if let End::Unknown { at, blocker, cause } = &entry.walk.end
+                && layout.is_writable(at)
+            {
+                let kind = DeniedKind::Protected;
+                return Err(not_visible(kind, &entry.path, blocker, cause));
+            }
+        }
+        Ok(())
     }
 
     fn mask_secrets(&self, layout: &mut Layout<'_>) {
@@ -196,12 +258,8 @@ impl Denials {
                         layout.gaps.add(GapKind::MissingSecretPath, shown);
                     }
                 }
-                End::Unknown { at, .. } => {
-                    if layout.is_visible(at) {
-                        let shown = layout.shown(&entry.path);
-                        layout.gaps.add(GapKind::UnreadablePath, shown);
-                    }
-                }
+                // Refused once every mask stands, where it is not out of reach.
+                End::Unknown { .. } => {}
             }
         }
     }
@@ -210,7 +268,12 @@ impl Denials {
     fn protect_explicit(&self, layout: &mut Layout<'_>) {
         for entry in &self.explicit {
             let End::Found { path, info } = &entry.walk.end else {
-                name_missing(layout, entry);
+                if let End::Missing { parent, .. } = &entry.walk.end
+                    && layout.is_writable(parent)
+                {
+                    let shown = layout.shown(&entry.path);
+                    layout.gaps.add_first(GapKind::MissingProtectedPath, shown);
+                }
                 continue;
             };
             for (at, place) in &mut layout.places {
@@ -235,6 +298,100 @@ impl Denials {
         let held =
             |place: &&Place| matches!(place, Place::Bind(bind) if bind.role == BindRole::Protected);
         layout.places.values().filter(held).count()
+    }
+}
+
+/// Names what a program could make at the top of each folder that the session was given to write:
+/// agent settings like those met elsewhere, and a repository.
+fn name_what_can_be_made(layout: &mut Layout<'_>, protected: &mut BTreeSet<AbsPath>) {
+    let given = |place: &Place| match place {
+        Place::Bind(bind) if bind.access == Access::Write && bind.kind == NodeKind::Dir => {
+            match bind.role {
+                BindRole::Home | BindRole::Workdir | BindRole::Listed => Some(bind.path.clone()),
+                BindRole::System
+                | BindRole::RunnerState
+                | BindRole::Repository
+                | BindRole::Protected
+                | BindRole::Pinned => None,
+            }
+        }
+        Place::Bind(_) | Place::Private(_) | Place::Mask(_) => None,
+    };
+    let roots: Vec<AbsPath> = layout.places.values().filter_map(given).collect();
+    for root in roots {
+        let shown = layout.shown(&root);
+        layout.gaps.add(GapKind::NewRepositories, shown);
+        protected.extend(ANYWHERE.iter().map(|name| root.join(name)));
+        let repository = root.join(".git");
+        if let End::Missing { .. } = walk(layout.host, &repository).end {
+            protected.insert(repository);
+        }
+    }
+}
+
+/// Where git looks for the configuration of a user and of the system.
+fn user_configurations(context: &HostContext, home: &AbsPath) -> Vec<AbsPath> {
+    let mut all = vec![
+        home.join(".gitconfig"),
+        home.join(".config/git/config"),
+        AbsPath::root().join("etc/gitconfig"),
+    ];
+    let moved = absolute(context, "XDG_CONFIG_HOME").map(|config| config.join("git/config"));
+    all.extend(moved);
+    all.extend(absolute(context, "GIT_CONFIG_GLOBAL"));
+    all.extend(absolute(context, "GIT_CONFIG_SYSTEM"));
+    all
+}
+
+/// Holds a folder read-only that could not be searched: what it holds cannot be changed then, nor
+/// its permissions. The folder that a session was given to write cannot be held.
+fn hold_unreadable(
+    layout: &mut Layout<'_>,
+    dir: &AbsPath,
+    roots: &[AbsPath],
+) -> Result<(), PolicyError> {
+    // The nearest folder that can be looked at, and so be bound.
+    let located = std::iter::once(dir.clone())
+        .chain(dir.ancestors())
+        .find_map(|at| match walk(layout.host, &at).end {
+            End::Found { path, info } if info.kind == NodeKind::Dir => Some(Located { path, info }),
+            End::Found { .. } | End::Missing { .. } | End::Unknown { .. } => None,
+        });
+    let Some(located) = located else {
+        return Ok(());
+    };
+    if roots.contains(&located.path) {
+        let cause = io::Error::from(io::ErrorKind::PermissionDenied);
+        return Err(not_visible(
+            DeniedKind::Searched,
+            dir,
+            &located.path,
+            &cause,
+        ));
+    }
+    if layout.is_writable(&located.path) {
+        let shown = layout.shown(&located.path);
+        layout.gaps.add(GapKind::UnreadableFolder, shown);
+        layout.bind(&located, Access::Read, BindRole::Protected);
+    }
+    Ok(())
+}
+
+fn not_visible(
+    kind: DeniedKind,
+    path: &AbsPath,
+    blocker: &AbsPath,
+    cause: &io::Error,
+) -> PolicyError {
+    let cause = cause.raw_os_error().map_or_else(
+        || io::Error::new(cause.kind(), cause.to_string()),
+        io::Error::from_raw_os_error,
+    );
+    PolicyError::NotVisible {
+        kind,
+        path: path.clone(),
+        blocker: blocker.clone(),
+        cause,
     }
 }
 

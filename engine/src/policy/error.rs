@@ -45,6 +45,19 @@ pub enum PolicyError {
         #[source]
         cause: io::Error,
     },
+    /// A path that must be denied inside cannot be looked at, so nothing could deny it.
+    #[error("cannot look at {kind} \"{path}\", so it could not be {} inside", kind.denial())]
+    NotVisible {
+        /// What must be denied.
+        kind: DeniedKind,
+        /// The denied path, as listed.
+        path: AbsPath,
+        /// The directory or symlink in the way.
+        blocker: AbsPath,
+        /// The system's word.
+        #[source]
+        cause: io::Error,
+    },
     /// `/`, a system root or an ancestor of the home directory would become writable.
     #[error("{role} \"{path}\" is too wide: {reason}")]
     TooWide {
@@ -107,6 +120,39 @@ pub enum PolicyError {
     },
 }
 
+/// Why a path is denied, in an error's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DeniedKind {
+    /// No sandbox may read it.
+    Secret,
+    /// Kotak's own.
+    Own,
+    /// No sandbox may write it.
+    Protected,
+    /// A folder in which repositories are searched for.
+    Searched,
+}
+
+impl DeniedKind {
+    fn denial(self) -> &'static str {
+        match self {
+            Self::Secret | Self::Own => "hidden",
+            Self::Protected | Self::Searched => "held read-only",
+        }
+    }
+}
+
+impl std::fmt::Display for DeniedKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Secret => "the secret path",
+            Self::Own => "Kotak's own path",
+            Self::Protected => "the protected path",
+            Self::Searched => "what lies in the writable folder",
+        })
+    }
+}
+
 /// What a path is for, in an error's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PathRole {
@@ -146,6 +192,11 @@ impl Coded for PolicyError {
             Self::NotADirectory { .. } => "NOT_A_DIRECTORY",
             Self::SpecialFile { .. } => "SPECIAL_FILE",
             Self::Unreadable { .. } => "PATH_UNREADABLE",
+            Self::NotVisible {
+                kind: DeniedKind::Secret,
+                ..
+            } => "SECRET_NOT_VISIBLE",
+            Self::NotVisible { .. } => "PATH_NOT_VISIBLE",
             Self::TooWide {
                 role: PathRole::Workdir,
                 ..
@@ -161,7 +212,19 @@ impl Coded for PolicyError {
     }
 
     fn fix(&self) -> Option<Fix> {
+        if let Self::NotVisible { blocker, cause, .. } = self {
+            let denied = cause.kind() == io::ErrorKind::PermissionDenied;
+            return Some(if denied {
+                Fix::command(
+                    format!("Give yourself back the permissions of {blocker}."),
+                    format!("chmod u+rwx {}", quoted(blocker)),
+                )
+            } else {
+                Fix::words(format!("Look at {blocker}: {cause}. Repair or remove it."))
+            });
+        }
         Some(Fix::words(match self {
+            Self::NotVisible { blocker, .. } => format!("Look at {blocker}."),
             Self::Missing { path, .. } => {
                 format!("Create {path}, or choose a path that exists.")
             }
@@ -184,5 +247,16 @@ impl Coded for PolicyError {
                     .to_owned()
             }
         }))
+    }
+}
+
+/// A path as one word of a shell.
+fn quoted(path: &AbsPath) -> String {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+,:@%".contains(byte);
+    let text = String::from_utf8_lossy(path.as_bytes()).into_owned();
+    if path.as_bytes().iter().all(plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
     }
 }

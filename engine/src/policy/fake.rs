@@ -19,6 +19,8 @@ struct Node {
     info: NodeInfo,
     content: Vec<u8>,
     denied: bool,
+    unlisted: bool,
+    closed: bool,
 }
 
 pub(crate) fn path(text: impl AsRef<[u8]>) -> AbsPath {
@@ -108,6 +110,23 @@ impl FakeFs {
         self
     }
 
+    pub(crate) fn owner(&mut self, at: impl AsRef<[u8]>, uid: u32) -> &mut Self {
+        self.nodes.get_mut(&path(at)).unwrap().info.uid = uid;
+        self
+    }
+
+    /// Takes a directory's read permission.
+    pub(crate) fn unlisted(&mut self, at: impl AsRef<[u8]>) -> &mut Self {
+        self.nodes.get_mut(&path(at)).unwrap().unlisted = true;
+        self
+    }
+
+    /// Takes every permission of a directory: it is there, and nothing in it can be looked at.
+    pub(crate) fn closed(&mut self, at: impl AsRef<[u8]>) -> &mut Self {
+        self.nodes.get_mut(&path(at.as_ref())).unwrap().closed = true;
+        self.unlisted(at)
+    }
+
     pub(crate) fn id(&self, at: impl AsRef<[u8]>) -> FileId {
         self.nodes.get(&path(at)).unwrap().info.id
     }
@@ -157,12 +176,20 @@ impl FakeFs {
                 info,
                 content: content.to_vec(),
                 denied: false,
+                unlisted: false,
+                closed: false,
             },
         );
     }
 
     fn get(&self, at: &AbsPath) -> io::Result<&Node> {
-        let node = self.nodes.get(at).ok_or(io::ErrorKind::NotFound)?;
+        let closed = |dir: &AbsPath| self.nodes.get(dir).is_some_and(|node| node.closed);
+        if at.ancestors().any(|dir| closed(&dir)) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let Some(node) = self.nodes.get(at) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
         if node.denied {
             Err(io::ErrorKind::PermissionDenied.into())
         } else {
@@ -191,8 +218,8 @@ impl HostFs for FakeFs {
     }
 
     fn read_dir(&self, path: &AbsPath, limit: usize) -> io::Result<Listing> {
-        if !path.is_root() {
-            self.get(path)?;
+        if !path.is_root() && self.get(path)?.unlisted {
+            return Err(io::ErrorKind::PermissionDenied.into());
         }
         let mut listing = Listing::default();
         for at in self.children.get(path).into_iter().flatten() {
@@ -234,6 +261,7 @@ pub(crate) fn context() -> HostContext {
         uid: 1000,
         gid: 1000,
         home: path("/home/u"),
+        passwd_home: Some(path("/home/u")),
         env: env
             .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
             .into(),

@@ -30,6 +30,10 @@ pub enum GapKind {
     UnsearchedDirectories,
     /// A path could not be looked at.
     UnreadablePath,
+    /// A folder could not be listed, and is held read-only.
+    UnreadableFolder,
+    /// A repository made inside is not protected until the next launch.
+    NewRepositories,
     /// Unix sockets in visible folders can be connected to.
     SocketsInVisibleFolders,
     /// Abstract Unix sockets of the host can be connected to.
@@ -38,7 +42,7 @@ pub enum GapKind {
 
 impl GapKind {
     /// Every kind.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::MissingSecretPath,
         Self::HardLinkedSecret,
         Self::SecretFileReplaced,
@@ -49,6 +53,8 @@ impl GapKind {
         Self::ProtectedFileReplaced,
         Self::UnsearchedDirectories,
         Self::UnreadablePath,
+        Self::UnreadableFolder,
+        Self::NewRepositories,
         Self::SocketsInVisibleFolders,
         Self::AbstractSockets,
     ];
@@ -67,6 +73,8 @@ impl GapKind {
             Self::ProtectedFileReplaced => "protected-file-replaced",
             Self::UnsearchedDirectories => "unsearched-directories",
             Self::UnreadablePath => "unreadable-path",
+            Self::UnreadableFolder => "unreadable-folder",
+            Self::NewRepositories => "new-repositories",
             Self::SocketsInVisibleFolders => "sockets-in-visible-folders",
             Self::AbstractSockets => "abstract-sockets",
         }
@@ -85,7 +93,9 @@ impl GapKind {
             | Self::HardLinkedProtectedPath
             | Self::ProtectedFileReplaced
             | Self::UnsearchedDirectories
-            | Self::UnreadablePath => Aspect::ProtectedWrites,
+            | Self::UnreadablePath
+            | Self::UnreadableFolder
+            | Self::NewRepositories => Aspect::ProtectedWrites,
             Self::SocketsInVisibleFolders | Self::AbstractSockets => Aspect::HostSockets,
         }
     }
@@ -160,6 +170,15 @@ impl GapKind {
                 "{} not be looked at, so nothing protects what may be there: {names}",
                 plural("path could", "paths could")
             ),
+            Self::UnreadableFolder => format!(
+                "{} not be searched for repositories and agent settings, and {} read-only: {names}",
+                plural("folder could", "folders could"),
+                if count == 1 { "is" } else { "are" }
+            ),
+            Self::NewRepositories => format!(
+                "the hooks and settings of a repository that is made, moved or cloned inside can \
+                 be written until the session ends: {names}"
+            ),
             Self::SocketsInVisibleFolders => format!(
                 "Unix sockets that a program on the host opens below {names} can be connected to"
             ),
@@ -174,12 +193,28 @@ impl GapKind {
 
 /// Gaps while they are collected.
 #[derive(Debug, Default)]
-pub(super) struct GapSet(BTreeMap<GapKind, BTreeSet<String>>);
+pub(super) struct GapSet(BTreeMap<GapKind, BTreeSet<Case>>);
+
+/// One case: whether it waits behind those that were asked for by name, and its words.
+type Case = (bool, String);
 
 impl GapSet {
     /// Names one more case.
     pub(super) fn add(&mut self, kind: GapKind, case: impl Into<String>) {
-        self.0.entry(kind).or_default().insert(case.into());
+        let case = case.into();
+        let cases = self.0.entry(kind).or_default();
+        let first = (false, case);
+        if !cases.contains(&first) {
+            cases.insert((true, first.1));
+        }
+    }
+
+    /// Names a case that comes before the others, since the spec itself names it.
+    pub(super) fn add_first(&mut self, kind: GapKind, case: impl Into<String>) {
+        let waiting = (true, case.into());
+        let cases = self.0.entry(kind).or_default();
+        cases.remove(&waiting);
+        cases.insert((false, waiting.1));
     }
 
     /// One gap per kind.
@@ -188,8 +223,11 @@ impl GapSet {
             .into_iter()
             .map(|(kind, cases)| {
                 let count = cases.len();
-                let mut names: Vec<&str> =
-                    cases.iter().take(EXAMPLES).map(String::as_str).collect();
+                let mut names: Vec<&str> = cases
+                    .iter()
+                    .take(EXAMPLES)
+                    .map(|(_, case)| case.as_str())
+                    .collect();
                 if count > EXAMPLES {
                     names.push("…");
                 }
@@ -220,6 +258,19 @@ mod tests {
                     .to_owned()
             }]
         );
+    }
+
+    #[test]
+    fn what_the_spec_names_comes_first_and_counts_once() {
+        let mut set = GapSet::default();
+        for name in ["~/a", "~/b", "~/c", "~/z"] {
+            set.add(GapKind::MissingProtectedPath, name);
+        }
+        set.add_first(GapKind::MissingProtectedPath, "~/z");
+        set.add(GapKind::MissingProtectedPath, "~/z");
+        let text = &set.finish()[0].text;
+        assert!(text.starts_with("4 protected"), "{text}");
+        assert!(text.ends_with(": ~/z, ~/a, ~/b, …"), "{text}");
     }
 
     #[test]

@@ -2,11 +2,15 @@
 //! and configuration of every depth, followed through `.git` files, `commondir`, submodules,
 //! worktrees and included configuration. Read without running git.
 
+mod config;
+
+use self::config::{Program, run_by, settings};
 use super::protect::ANYWHERE;
 use super::walk::{End, walk};
 use super::{HostFs, Listing, NodeKind};
 use crate::spec::AbsPath;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
 
 /// How many directory entries one search reads. Breadth first, so what is near is found first.
 pub const SEARCH_ENTRIES: usize = 15_000;
@@ -42,6 +46,19 @@ pub(super) struct Found {
     pub(super) sockets: BTreeSet<AbsPath>,
     /// Directories that the budget left out.
     pub(super) unsearched: BTreeSet<AbsPath>,
+    /// Directories that are there and could not be listed.
+    pub(super) unreadable: BTreeSet<AbsPath>,
+    /// The repositories' git directories.
+    pub(super) repositories: BTreeSet<AbsPath>,
+}
+
+/// One git directory.
+#[derive(Debug, Default)]
+struct Repository {
+    /// Where its relative paths may start: every work tree that uses it.
+    trees: BTreeSet<AbsPath>,
+    /// What its configuration makes git run.
+    programs: BTreeSet<Program>,
 }
 
 /// A bounded search of writable roots.
@@ -52,8 +69,11 @@ pub(super) struct Search<'a> {
     closed: &'a BTreeSet<AbsPath>,
     budget: usize,
     found: Found,
-    git_dirs: BTreeSet<AbsPath>,
-    configs: BTreeSet<AbsPath>,
+    /// Directories to search after all others.
+    late: VecDeque<AbsPath>,
+    repositories: BTreeMap<AbsPath, Repository>,
+    /// What the user's and the system's configuration makes git run in every repository.
+    everywhere: BTreeSet<Program>,
 }
 
 impl<'a> Search<'a> {
@@ -70,8 +90,9 @@ impl<'a> Search<'a> {
             closed,
             budget,
             found: Found::default(),
-            git_dirs: BTreeSet::new(),
-            configs: BTreeSet::new(),
+            late: VecDeque::new(),
+            repositories: BTreeMap::new(),
+            everywhere: BTreeSet::new(),
         }
     }
 
@@ -79,17 +100,17 @@ impl<'a> Search<'a> {
     pub(super) fn run(mut self, roots: &[AbsPath]) -> Found {
         let mut seen = BTreeSet::new();
         let mut near: VecDeque<AbsPath> = roots.iter().cloned().collect();
-        let mut late: VecDeque<AbsPath> = VecDeque::new();
-        while let Some(dir) = near.pop_front().or_else(|| late.pop_front()) {
+        while let Some(dir) = near.pop_front().or_else(|| self.late.pop_front()) {
             if self.closed.contains(&dir) || !seen.insert(dir.clone()) {
                 continue;
             }
             let Some(listing) = self.list(&dir) else {
                 continue;
             };
-            if is_git_dir(&listing) {
-                self.git_dir(&dir);
-                continue;
+            // A program inside can make any folder look like this one: what is below counts too.
+            let bare = is_git_dir(&listing);
+            if bare {
+                self.git_dir(&dir, None);
             }
             for (name, kind) in listing.entries {
                 let at = dir.join(&name);
@@ -102,7 +123,9 @@ impl<'a> Search<'a> {
                     continue;
                 }
                 match kind {
-                    NodeKind::Dir if is_one_of(&name, &LATE) => late.push_back(at),
+                    NodeKind::Dir if bare && name == b"objects" || is_one_of(&name, &LATE) => {
+                        self.late.push_back(at);
+                    }
                     NodeKind::Dir => near.push_back(at),
                     NodeKind::Socket => {
                         self.found.sockets.insert(at);
@@ -111,13 +134,36 @@ impl<'a> Search<'a> {
                 }
             }
         }
+        self.protect_programs();
         self.found
     }
 
-    /// Protects what a user-wide configuration includes or runs.
+    /// Takes a user-wide or system-wide configuration into account; it may be missing.
     pub(super) fn config_file(&mut self, at: &AbsPath) {
-        let base = at.parent().unwrap_or_else(AbsPath::root);
-        self.config(at, &base, INCLUDE_DEPTH);
+        let mut programs = std::mem::take(&mut self.everywhere);
+        self.config(at, &mut programs, &mut BTreeSet::new(), INCLUDE_DEPTH);
+        self.everywhere = programs;
+    }
+
+    /// Protects what each repository's configuration, and everyone's, makes git run, wherever a
+    /// relative path may lead.
+    fn protect_programs(&mut self) {
+        for program in &self.everywhere {
+            self.found.protected.extend(program.absolute(self.home));
+        }
+        for (dir, repository) in &self.repositories {
+            self.found.repositories.insert(dir.clone());
+            for program in repository.programs.iter().chain(&self.everywhere) {
+                self.found.protected.extend(program.absolute(self.home));
+                for tree in &repository.trees {
+                    if let Some(at) = program.below(tree)
+                        && (program.sure || self.host.symlink_metadata(&at).is_ok())
+                    {
+                        self.found.protected.insert(at);
+                    }
+                }
+            }
+        }
     }
 
     fn list(&mut self, dir: &AbsPath) -> Option<Listing> {
@@ -125,9 +171,14 @@ impl<'a> Search<'a> {
             self.found.unsearched.insert(dir.clone());
             return None;
         }
-        let Ok(listing) = self.host.read_dir(dir, self.budget) else {
-            // Not readable for the user: not enterable inside either, who is the same user there.
-            return None;
+        let listing = match self.host.read_dir(dir, self.budget) {
+            Ok(listing) => listing,
+            Err(cause) if is_gone(&cause) => return None,
+            // Its owner can make it readable again inside.
+            Err(_) => {
+                self.found.unreadable.insert(dir.clone());
+                return None;
+            }
         };
         self.budget -= listing.entries.len().min(self.budget);
         if listing.cut {
@@ -138,20 +189,26 @@ impl<'a> Search<'a> {
 
     /// A `.git`: a repository's directory, a file that names one, or a symlink to either.
     fn dot_git(&mut self, at: &AbsPath, kind: NodeKind) {
+        let tree = at.parent();
         match kind {
-            NodeKind::Dir => self.git_dir(at),
+            NodeKind::Dir => self.git_dir(at, tree),
             NodeKind::File => {
                 self.found.protected.insert(at.clone());
                 if let Some(dir) = git_file_target(self.host, at) {
-                    self.git_dir(&dir);
+                    self.git_dir(&dir, tree);
                 }
             }
             NodeKind::Symlink => {
                 self.found.protected.insert(at.clone());
                 match walk(self.host, at).end {
-                    End::Found { path, info } if info.kind == NodeKind::Dir => self.git_dir(&path),
+                    End::Found { path, info } if info.kind == NodeKind::Dir => {
+                        self.git_dir(&path, tree);
+                    }
                     End::Found { path, info } if info.kind == NodeKind::File => {
-                        self.dot_git(&path, NodeKind::File);
+                        self.found.protected.insert(path.clone());
+                        if let Some(dir) = git_file_target(self.host, &path) {
+                            self.git_dir(&dir, tree);
+                        }
                     }
                     End::Found { .. } | End::Missing { .. } | End::Unknown { .. } => {}
                 }
@@ -160,9 +217,17 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn git_dir(&mut self, dir: &AbsPath) {
-        if !self.git_dirs.insert(dir.clone()) {
+    fn git_dir(&mut self, dir: &AbsPath, tree: Option<AbsPath>) {
+        if let Some(known) = self.repositories.get_mut(dir) {
+            known.trees.extend(tree);
             return;
+        }
+        // A bare repository's paths start at itself, and so do those of hooks.
+        let mut repository = Repository::default();
+        repository.trees.insert(dir.clone());
+        repository.trees.extend(tree);
+        if dir.file_name() == Some(b".git") {
+            repository.trees.extend(dir.parent());
         }
         for name in ["hooks", "config", "config.worktree", "commondir"] {
             self.found.protected.insert(dir.join(name));
@@ -170,17 +235,31 @@ impl<'a> Search<'a> {
         if self.host.symlink_metadata(&dir.join("gitdir")).is_ok() {
             self.found.protected.insert(dir.join("gitdir"));
         }
-        let work_tree = dir.parent().unwrap_or_else(AbsPath::root);
-        self.config(&dir.join("config"), &work_tree, INCLUDE_DEPTH);
-        self.config(&dir.join("config.worktree"), &work_tree, INCLUDE_DEPTH);
+        repository.trees.extend(linked_tree(self.host, dir));
+        repository.trees.extend(configured_tree(self.host, dir));
+        for name in ["config", "config.worktree"] {
+            let programs = &mut repository.programs;
+            self.config(
+                &dir.join(name),
+                programs,
+                &mut BTreeSet::new(),
+                INCLUDE_DEPTH,
+            );
+        }
+        self.repositories.insert(dir.clone(), repository);
+
         if let Some(common) = common_dir(self.host, dir) {
-            self.git_dir(&common);
+            self.git_dir(&common, linked_tree(self.host, dir));
         }
         let worktrees = dir.join("worktrees");
         if let Some(listing) = self.list_dir(&worktrees) {
             for (name, kind) in listing.entries {
                 if kind == NodeKind::Dir {
-                    self.git_dir(&worktrees.join(&name));
+                    let linked = worktrees.join(&name);
+                    let tree = linked_tree(self.host, &linked);
+                    self.git_dir(&linked, tree.clone());
+                    // The shared configuration holds in every work tree.
+                    self.git_dir(dir, tree);
                 }
             }
         }
@@ -190,13 +269,19 @@ impl<'a> Search<'a> {
             let Some(listing) = self.list_dir(&at) else {
                 continue;
             };
-            if is_git_dir(&listing) {
-                self.git_dir(&at);
-                continue;
+            let module = is_git_dir(&listing);
+            if module {
+                self.git_dir(&at, None);
             }
             for (name, kind) in listing.entries {
-                if kind == NodeKind::Dir {
-                    todo.push_back(at.join(&name));
+                match kind {
+                    NodeKind::Dir if module && name == b"modules" => {}
+                    // Large, and no submodule's but by a program's doing.
+                    NodeKind::Dir if module && name == b"objects" => {
+                        self.late.push_back(at.join(&name));
+                    }
+                    NodeKind::Dir => todo.push_back(at.join(&name)),
+                    NodeKind::File | NodeKind::Symlink | NodeKind::Socket | NodeKind::Special => {}
                 }
             }
         }
@@ -212,8 +297,16 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn config(&mut self, at: &AbsPath, work_tree: &AbsPath, depth: usize) {
-        if depth == 0 || !self.configs.insert(at.clone()) {
+    /// Reads a configuration and what it includes: included files are protected, what git would
+    /// run is collected.
+    fn config(
+        &mut self,
+        at: &AbsPath,
+        programs: &mut BTreeSet<Program>,
+        seen: &mut BTreeSet<AbsPath>,
+        depth: usize,
+    ) {
+        if depth == 0 || !seen.insert(at.clone()) {
             return;
         }
         let End::Found { path: real, .. } = walk(self.host, at).end else {
@@ -224,37 +317,26 @@ impl<'a> Search<'a> {
         };
         let base = at.parent().unwrap_or_else(AbsPath::root);
         for (section, key, value) in settings(&text) {
-            match (section.as_str(), key.as_str()) {
-                ("include" | "includeif", "path") => {
-                    let included = self.relative(&value, &base);
-                    self.config(&included, work_tree, depth - 1);
-                    self.found.protected.insert(included);
-                }
-                ("core", "hookspath") => {
-                    let hooks = self.relative(&value, work_tree);
-                    self.found.protected.insert(hooks);
-                }
-                // A program by path; a name without a slash is looked up on PATH.
-                ("core", "fsmonitor" | "sshcommand" | "editor" | "pager" | "askpass")
-                | ("credential", "helper")
-                | ("diff", "external")
-                | ("gpg", "program")
-                    if value.contains(&b'/') && !value.contains(&b' ') =>
-                {
-                    let program = self.relative(&value, work_tree);
-                    self.found.protected.insert(program);
-                }
-                _ => {}
+            if matches!(section.as_str(), "include" | "includeif") && key == "path" {
+                let included = match value.strip_prefix(b"~/") {
+                    Some(below) => self.home.join(below),
+                    None => base.join(&value),
+                };
+                self.config(&included, programs, seen, depth - 1);
+                self.found.protected.insert(included);
+            } else {
+                programs.extend(run_by(&section, &key, &value));
             }
         }
     }
+}
 
-    fn relative(&self, value: &[u8], base: &AbsPath) -> AbsPath {
-        match value.strip_prefix(b"~/") {
-            Some(below) => self.home.join(below),
-            None => base.join(value),
-        }
-    }
+/// Whether an error says that there is no directory.
+fn is_gone(cause: &io::Error) -> bool {
+    matches!(
+        cause.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }
 
 fn is_one_of(name: &[u8], names: &[&str]) -> bool {
@@ -288,6 +370,28 @@ fn common_dir(host: &dyn HostFs, git_dir: &AbsPath) -> Option<AbsPath> {
     resolved_dir(host, &git_dir.join(text.trim_ascii()))
 }
 
+/// The work tree of a linked worktree's git directory.
+fn linked_tree(host: &dyn HostFs, git_dir: &AbsPath) -> Option<AbsPath> {
+    let text = host
+        .read_small(&git_dir.join("gitdir"), CONTROL_BYTES)
+        .ok()?;
+    let dot_git = git_dir.join(text.trim_ascii());
+    resolved_dir(host, &dot_git.parent()?)
+}
+
+/// The work tree that a git directory's own configuration names, as a submodule's does.
+fn configured_tree(host: &dyn HostFs, git_dir: &AbsPath) -> Option<AbsPath> {
+    let config = host
+        .read_small(&git_dir.join("config"), CONTROL_BYTES)
+        .ok()?;
+    let named = settings(&config)
+        .into_iter()
+        .find_map(|(section, key, value)| {
+            (section == "core" && key == "worktree").then(|| git_dir.join(value))
+        })?;
+    resolved_dir(host, &named)
+}
+
 fn resolved_dir(host: &dyn HostFs, at: &AbsPath) -> Option<AbsPath> {
     match walk(host, at).end {
         End::Found { path, info } if info.kind == NodeKind::Dir => Some(path),
@@ -316,62 +420,8 @@ pub(super) fn repository_of(host: &dyn HostFs, root: &AbsPath) -> Option<AbsPath
             .filter(|_| is_git_dir(&listing));
     }
     let listing = host.read_dir(&git_dir, 1000).ok()?;
-    let config = host
-        .read_small(&git_dir.join("config"), CONTROL_BYTES)
-        .ok()?;
-    let named = settings(&config)
-        .into_iter()
-        .find_map(|(section, key, value)| {
-            (section == "core" && key == "worktree").then(|| git_dir.join(value))
-        })?;
-    (is_git_dir(&listing) && resolved_dir(host, &named).as_ref() == Some(root)).then_some(git_dir)
-}
-
-/// The settings of a git configuration: section and key in lower case, subsections dropped.
-fn settings(text: &[u8]) -> Vec<(String, String, Vec<u8>)> {
-    let mut section = String::new();
-    let mut found = Vec::new();
-    for line in text.split(|byte| *byte == b'\n') {
-        let mut line = line.trim_ascii();
-        if let Some(rest) = line.strip_prefix(b"[") {
-            let Some(end) = rest.iter().position(|byte| *byte == b']') else {
-                continue;
-            };
-            let name = rest.get(..end).unwrap_or_default();
-            let name = name
-                .split(|byte| matches!(byte, b' ' | b'"' | b'\t' | b'.'))
-                .next();
-            section = String::from_utf8_lossy(name.unwrap_or_default()).to_lowercase();
-            line = rest.get(end + 1..).unwrap_or_default().trim_ascii();
-        }
-        if matches!(line.first(), None | Some(b'#' | b';')) {
-            continue;
-        }
-        let Some(equals) = line.iter().position(|byte| *byte == b'=') else {
-            continue;
-        };
-        let key = line.get(..equals).unwrap_or_default().trim_ascii();
-        let value = line.get(equals + 1..).unwrap_or_default().trim_ascii();
-        let key = String::from_utf8_lossy(key).to_lowercase();
-        found.push((section.clone(), key, unquoted(value)));
-    }
-    found
-}
-
-/// A value without its quotes, escapes and comment.
-fn unquoted(value: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(value.len());
-    let mut quoted = false;
-    let mut bytes = value.iter().copied();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'"' => quoted = !quoted,
-            b'#' | b';' if !quoted => break,
-            b'\\' => out.extend(bytes.next()),
-            other => out.push(other),
-        }
-    }
-    out.trim_ascii().to_vec()
+    (is_git_dir(&listing) && configured_tree(host, &git_dir).as_ref() == Some(root))
+        .then_some(git_dir)
 }
 
 #[cfg(test)]

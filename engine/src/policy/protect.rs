@@ -2,7 +2,7 @@
 //! later. Held read-only inside every writable root.
 
 use super::HostContext;
-use super::secrets::absolute;
+use super::secrets::{XDG, absolute};
 use crate::spec::AbsPath;
 
 /// Below the home directory.
@@ -73,14 +73,17 @@ pub(super) const AGENT_DIRS: [&str; 3] = [".claude", ".codex", ".gemini"];
 
 /// The mandatory write-deny set for this user, without what the search finds; paths and globs.
 pub(super) fn mandatory(context: &HostContext) -> Vec<AbsPath> {
-    let home = &context.home;
-    let mut paths: Vec<AbsPath> = HOME.iter().map(|below| home.join(below)).collect();
-    if let Some(config) = absolute(context, "XDG_CONFIG_HOME") {
-        let moved = HOME
-            .iter()
-            .filter_map(|below| below.strip_prefix(".config/"));
-        paths.extend(moved.map(|below| config.join(below)));
+    let mut paths: Vec<AbsPath> = context
+        .homes()
+        .flat_map(|home| HOME.iter().map(|below| home.join(below)))
+        .collect();
+    for (name, usual) in XDG {
+        if let Some(base) = absolute(context, name) {
+            let moved = HOME.iter().filter_map(|below| below.strip_prefix(usual));
+            paths.extend(moved.map(|below| base.join(below)));
+        }
     }
+    paths.extend(absolute(context, "GIT_CONFIG_GLOBAL"));
     if let Some(zsh) = absolute(context, "ZDOTDIR") {
         let names = [".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout"];
         paths.extend(names.map(|name| zsh.join(name)));
@@ -133,12 +136,18 @@ mod tests {
         moved
             .env
             .push((b"XDG_CONFIG_HOME".to_vec(), b"/cfg".to_vec()));
+        moved
+            .env
+            .push((b"XDG_DATA_HOME".to_vec(), b"/data".to_vec()));
+        moved.passwd_home = Some(path("/home/real"));
         let all = mandatory(&moved);
         for expected in [
             "/home/u/.local/bin",
             "/usr/bin",
             "/home/u/z/.zshrc",
             "/cfg/git",
+            "/data/systemd/user",
+            "/home/real/.bashrc",
         ] {
             assert!(all.contains(&path(expected)), "{expected}");
         }

@@ -39,7 +39,7 @@ pub fn resolve(
         ),
     };
     add_runner_state(&mut layout, spec, &denials)?;
-    denials.apply(&mut layout);
+    denials.apply(&mut layout)?;
     layout.pin_ancestors();
 
     match layout.governing(&cwd) {

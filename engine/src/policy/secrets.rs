@@ -67,7 +67,7 @@ const BROWSERS: [&str; 29] = [
 ];
 
 /// Readable by root alone, and root's sandbox is uid 0 too.
-const ROOT: [&str; 9] = [
+const ROOT: [&str; 13] = [
     "/etc/shadow*",
     "/etc/gshadow*",
     "/etc/ssh/ssh_host_*_key",
@@ -77,6 +77,10 @@ const ROOT: [&str; 9] = [
     "/etc/ssl/private",
     "/etc/sssd",
     "/etc/NetworkManager/system-connections",
+    "/var/backups/*shadow*",
+    "/etc/wireguard",
+    "/etc/letsencrypt",
+    "/etc/security/opasswd",
 ];
 
 /// A variable that moves a secret, and what of its value is secret.
@@ -96,6 +100,16 @@ const MOVED: [(&str, &str); 13] = [
     ("NPM_CONFIG_USERCONFIG", ""),
 ];
 
+/// A variable that moves a directory of the home, and where it is without the variable.
+pub(super) const XDG: [(&str, &str); 2] = [
+    ("XDG_CONFIG_HOME", ".config/"),
+    ("XDG_DATA_HOME", ".local/share/"),
+];
+
+/// Where Kotak keeps its own things when no variable moves them: another launch may have no such
+/// variable.
+const OWN: [&str; 3] = [".local/state/kotak", ".config/kotak", ".cache/kotak"];
+
 /// One entry of the set.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Secret {
@@ -108,10 +122,9 @@ pub(super) struct Secret {
 /// The read-deny set for this user, in a fixed order, each path once.
 pub(super) fn secrets(context: &HostContext) -> Vec<Secret> {
     let home = &context.home;
-    let mut paths: Vec<AbsPath> = HOME
-        .iter()
-        .chain(&BROWSERS)
-        .map(|below| home.join(below))
+    let mut paths: Vec<AbsPath> = context
+        .homes()
+        .flat_map(|home| HOME.iter().chain(&BROWSERS).map(|below| home.join(below)))
         .collect();
     let mut moved = |base: AbsPath, below: &str| {
         let path = base.join(below);
@@ -120,13 +133,15 @@ pub(super) fn secrets(context: &HostContext) -> Vec<Secret> {
             paths.push(path);
         }
     };
-    if let Some(config) = absolute(context, "XDG_CONFIG_HOME") {
-        for below in ["gh", "gcloud", "git/credentials", "containers/auth.json"] {
-            moved(config.clone(), below);
+    for (name, usual) in XDG {
+        let Some(base) = absolute(context, name) else {
+            continue;
+        };
+        for below in HOME.iter().chain(&BROWSERS) {
+            if let Some(below) = below.strip_prefix(usual) {
+                moved(base.clone(), below);
+            }
         }
-    }
-    if let Some(data) = absolute(context, "XDG_DATA_HOME") {
-        moved(data, "keyrings");
     }
     for (name, below) in MOVED {
         let value = context.var(name.as_bytes()).unwrap_or_default();
@@ -141,14 +156,17 @@ pub(super) fn secrets(context: &HostContext) -> Vec<Secret> {
     }
     let mut seen = std::collections::BTreeSet::new();
     let foreign = paths.into_iter().map(|path| Secret { path, own: false });
-    let own = context.kotak.state.iter().chain(&context.kotak.config);
-    own.map(|path| Secret {
-        path: path.clone(),
-        own: true,
-    })
-    .chain(foreign)
-    .filter(|secret| seen.insert(secret.path.clone()))
-    .collect()
+    let given = context.kotak.state.iter().chain(&context.kotak.config);
+    let usual = context
+        .homes()
+        .flat_map(|home| OWN.iter().map(|below| home.join(below)));
+    given
+        .cloned()
+        .chain(usual)
+        .map(|path| Secret { path, own: true })
+        .chain(foreign)
+        .filter(|secret| seen.insert(secret.path.clone()))
+        .collect()
 }
 
 /// The absolute path in a variable.
@@ -202,6 +220,31 @@ mod tests {
     }
 
     #[test]
+    fn moved_directories_the_user_databases_home_and_kotaks_usual_places_are_in_the_set() {
+        let mut moved = context();
+        moved.kotak = super::super::KotakPaths::default();
+        moved.passwd_home = Some(path("/home/real"));
+        for (name, value) in [("XDG_CONFIG_HOME", "/cfg"), ("XDG_DATA_HOME", "/data")] {
+            moved
+                .env
+                .push((name.as_bytes().to_vec(), value.as_bytes().to_vec()));
+        }
+        let all = secrets(&moved);
+        for (expected, own) in [
+            ("/cfg/google-chrome*", false),
+            ("/cfg/op", false),
+            ("/data/kwalletd", false),
+            ("/home/real/.ssh", false),
+            ("/home/u/.ssh", false),
+            ("/home/real/.local/state/kotak", true),
+            ("/home/u/.config/kotak", true),
+        ] {
+            let path = path(expected);
+            assert!(all.contains(&Secret { path, own }), "{expected}");
+        }
+    }
+
+    #[test]
     fn roots_own_secrets_are_added_for_root_alone() {
         let shadow = path("/etc/shadow*");
         assert!(!paths(&context()).contains(&shadow));
@@ -211,6 +254,7 @@ mod tests {
             ..context()
         };
         assert!(paths(&root).contains(&shadow));
+        assert!(paths(&root).contains(&path("/var/backups/*shadow*")));
         assert!(paths(&root).contains(&path("/root/.ssh")));
     }
 

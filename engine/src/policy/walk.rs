@@ -9,8 +9,9 @@ use std::io;
 /// Most symlinks on one path, as the kernel has it.
 const MAX_LINKS: usize = 40;
 
-/// Most entries of one directory that a glob is matched against.
-const GLOB_ENTRIES: usize = 10_000;
+/// Most entries of one directory that a glob is matched against; more is a refusal, since what is
+/// not looked at is not denied.
+const GLOB_ENTRIES: usize = 1_000_000;
 
 /// Where a path leads.
 #[derive(Debug)]
@@ -33,7 +34,13 @@ pub(super) enum End {
         cause: io::Error,
     },
     /// It cannot be told.
-    Unknown { at: AbsPath, cause: io::Error },
+    Unknown {
+        /// What could not be looked at.
+        at: AbsPath,
+        /// The directory, or symlink, that is in the way.
+        blocker: AbsPath,
+        cause: io::Error,
+    },
 }
 
 /// Follows a path through every symlink.
@@ -46,7 +53,11 @@ pub(super) fn walk(host: &dyn HostFs, path: &AbsPath) -> Walk {
         Err(cause) => {
             return Walk {
                 links,
-                end: End::Unknown { at: here, cause },
+                end: End::Unknown {
+                    blocker: here.clone(),
+                    at: here,
+                    cause,
+                },
             };
         }
     };
@@ -78,7 +89,11 @@ pub(super) fn walk(host: &dyn HostFs, path: &AbsPath) -> Walk {
             Err(cause) => {
                 return Walk {
                     links,
-                    end: End::Unknown { at: next, cause },
+                    end: End::Unknown {
+                        at: next,
+                        blocker: here,
+                        cause,
+                    },
                 };
             }
         };
@@ -92,7 +107,11 @@ pub(super) fn walk(host: &dyn HostFs, path: &AbsPath) -> Walk {
             Err(cause) => {
                 return Walk {
                     links,
-                    end: End::Unknown { at: next, cause },
+                    end: End::Unknown {
+                        blocker: next.clone(),
+                        at: next,
+                        cause,
+                    },
                 };
             }
         };
@@ -101,7 +120,11 @@ pub(super) fn walk(host: &dyn HostFs, path: &AbsPath) -> Walk {
             let cause = io::Error::other("too many symbolic links");
             return Walk {
                 links,
-                end: End::Unknown { at: next, cause },
+                end: End::Unknown {
+                    blocker: next.clone(),
+                    at: next,
+                    cause,
+                },
             };
         }
         if target.first() == Some(&b'/') {
@@ -112,7 +135,11 @@ pub(super) fn walk(host: &dyn HostFs, path: &AbsPath) -> Walk {
             Err(cause) => {
                 return Walk {
                     links,
-                    end: End::Unknown { at: here, cause },
+                    end: End::Unknown {
+                        blocker: here.clone(),
+                        at: here,
+                        cause,
+                    },
                 };
             }
         }
@@ -134,12 +161,25 @@ pub(super) fn is_glob(path: &AbsPath) -> bool {
         .any(|byte| matches!(byte, b'*' | b'?'))
 }
 
-/// The existing paths that a glob names, sorted; a path that is no glob is itself.
-pub(super) fn expand(host: &dyn HostFs, pattern: &AbsPath) -> Vec<AbsPath> {
+/// What a glob names.
+#[derive(Debug, Default)]
+pub(super) struct Expansion {
+    /// The existing paths, sorted; a path that is no glob is itself.
+    pub(super) paths: Vec<AbsPath>,
+    /// How the look at a directory failed in which more of them may be: each an [`End::Unknown`].
+    pub(super) unseen: Vec<End>,
+}
+
+/// Expands a glob.
+pub(super) fn expand(host: &dyn HostFs, pattern: &AbsPath) -> Expansion {
     if !is_glob(pattern) {
-        return vec![pattern.clone()];
+        return Expansion {
+            paths: vec![pattern.clone()],
+            unseen: Vec::new(),
+        };
     }
     let mut found = vec![AbsPath::root()];
+    let mut unseen = Vec::new();
     for part in pattern.components() {
         if !part.iter().any(|byte| matches!(byte, b'*' | b'?')) {
             for path in &mut found {
@@ -151,22 +191,45 @@ pub(super) fn expand(host: &dyn HostFs, pattern: &AbsPath) -> Vec<AbsPath> {
         let mut next = Vec::new();
         for dir in &found {
             // Through symlinks: listed where the directory really is, kept in the given spelling.
-            let End::Found { path: real, .. } = walk(host, dir).end else {
-                continue;
-            };
-            let Ok(listing) = host.read_dir(&real, GLOB_ENTRIES) else {
-                continue;
-            };
-            let matching = listing
-                .entries
-                .iter()
-                .filter(|(name, _)| names.is_match(name));
-            next.extend(matching.map(|(name, _)| dir.join(name)));
+            match walk(host, dir).end {
+                End::Found { path: real, info } if info.kind == NodeKind::Dir => {
+                    match matching(host, &real, &names) {
+                        Ok(entries) => next.extend(entries.iter().map(|name| dir.join(name))),
+                        Err(cause) => unseen.push(End::Unknown {
+                            blocker: real.clone(),
+                            at: real,
+                            cause,
+                        }),
+                    }
+                }
+                End::Found { .. } | End::Missing { .. } => {}
+                end @ End::Unknown { .. } => unseen.push(end),
+            }
         }
         next.sort();
         found = next;
     }
-    found
+    Expansion {
+        paths: found,
+        unseen,
+    }
+}
+
+/// The names in a directory that match; all of them, or an error.
+fn matching(host: &dyn HostFs, dir: &AbsPath, names: &NamePattern<'_>) -> io::Result<Vec<Vec<u8>>> {
+    let listing = match host.read_dir(dir, GLOB_ENTRIES) {
+        Ok(listing) => listing,
+        // Gone since.
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(cause) => return Err(cause),
+    };
+    if listing.cut {
+        return Err(io::Error::other(format!(
+            "it holds more than {GLOB_ENTRIES} entries"
+        )));
+    }
+    let entries = listing.entries.into_iter().map(|(name, _)| name);
+    Ok(entries.filter(|name| names.is_match(name)).collect())
 }
 
 /// One component of a glob, in which only `*` and `?` are special.
@@ -263,6 +326,28 @@ mod tests {
         ));
     }
 
+    fn names(host: &FakeFs, pattern: &str) -> Vec<AbsPath> {
+        let found = expand(host, &path(pattern));
+        assert!(found.unseen.is_empty(), "{found:?}");
+        found.paths
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_listed_is_told_and_a_large_one_is_read_to_its_end() {
+        let mut host = FakeFs::default();
+        for index in 0..10_500 {
+            host.file(format!("/c/a{index}"), "");
+        }
+        host.file("/c/credentials.toml", "");
+        assert_eq!(names(&host, "/c/cred*"), [path("/c/credentials.toml")]);
+        host.unlisted("/c");
+        let found = expand(&host, &path("/c/cred*"));
+        assert!(
+            matches!(&found.unseen[..], [End::Unknown { blocker, .. }] if *blocker == path("/c")),
+            "{found:?}"
+        );
+    }
+
     #[test]
     fn only_star_and_question_mark_are_special_in_a_glob() {
         let mut host = FakeFs::default();
@@ -270,12 +355,12 @@ mod tests {
             host.file(format!("/c/{name}"), "");
         }
         assert_eq!(
-            expand(&host, &path("/c/credentials*")),
+            names(&host, "/c/credentials*"),
             [path("/c/credentials"), path("/c/credentials.toml")]
         );
-        assert_eq!(expand(&host, &path("/c/a[1]*")), [path("/c/a[1]")]);
-        assert_eq!(expand(&host, &path("/c/a?")), [path("/c/a1")]);
-        assert_eq!(expand(&host, &path("/none/*")), []);
-        assert_eq!(expand(&host, &path("/none/x")), [path("/none/x")]);
+        assert_eq!(names(&host, "/c/a[1]*"), [path("/c/a[1]")]);
+        assert_eq!(names(&host, "/c/a?"), [path("/c/a1")]);
+        assert_eq!(names(&host, "/none/*"), []);
+        assert_eq!(names(&host, "/none/x"), [path("/none/x")]);
     }
 }

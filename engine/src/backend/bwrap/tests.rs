@@ -432,6 +432,19 @@ fn without_a_place_to_put_them_together_many_mounts_are_refused() {
 }
 
 #[test]
+fn more_mounts_than_launch_are_refused_with_the_folder_that_holds_most() {
+    let count = |number| {
+        let (host, fields) = many(number);
+        native_plan(&binds_policy(&host, &context(), &fields), &facts())
+    };
+    assert!(count(5500).is_ok());
+    let error = count(6000).unwrap_err();
+    assert_eq!(error.code(), "TOO_MANY_MOUNTS");
+    let fix = error.fix().unwrap().text;
+    assert!(fix.contains("smaller folder than /data"), "{fix}");
+}
+
+#[test]
 fn odd_bytes_in_paths_are_carried_as_they_are() {
     let odd = b"/data/- a\n\"'$(b)\\ \xff\xfe";
     let mut host = home();

@@ -200,6 +200,92 @@ fn a_submodules_directory_is_trusted_when_its_configuration_names_it_back() {
 }
 
 #[test]
+fn a_folder_made_to_look_like_a_repository_hides_nothing_below_it() {
+    let mut host = FakeFs::default();
+    host.git_dir("/w/p/.git").git_dir("/w/.git/modules/a/b");
+    host.dir("/w/.git/objects").dir("/w/.git/refs");
+    let below = ["/w/p/.git/hooks", "/w/.git/modules/a/b/hooks"];
+    protects(&search(&host, &["/w"], 1000), &below);
+    for dir in ["/w", "/w/.git/modules/a"] {
+        host.file(format!("{dir}/HEAD"), "")
+            .dir(format!("{dir}/objects"))
+            .dir(format!("{dir}/refs"));
+    }
+    host.git_dir("/w/objects/p/.git");
+    let found = search(&host, &["/w"], 1000);
+    protects(&found, &below);
+    protects(
+        &found,
+        &[
+            "/w/hooks",
+            "/w/.git/modules/a/hooks",
+            "/w/objects/p/.git/hooks",
+        ],
+    );
+}
+
+#[test]
+fn folders_that_cannot_be_listed_are_told() {
+    let mut host = FakeFs::default();
+    host.git_dir("/w/p/.git").dir("/w/q");
+    assert!(search(&host, &["/w"], 1000).unreadable.is_empty());
+    host.unlisted("/w/p").closed("/w/q");
+    assert_eq!(
+        search(&host, &["/w"], 1000).unreadable,
+        BTreeSet::from([path("/w/p"), path("/w/q")])
+    );
+}
+
+#[test]
+fn relative_hooks_are_protected_in_every_work_tree() {
+    let mut host = FakeFs::default();
+    host.git_dir("/w/main/.git");
+    host.file("/w/main/.git/config", "[core]\nhooksPath = .husky\n");
+    host.file("/w/wt/.git", "gitdir: ../main/.git/worktrees/wt\n");
+    host.file("/w/main/.git/worktrees/wt/commondir", "../..\n");
+    host.file("/w/main/.git/worktrees/wt/gitdir", "/w/wt/.git\n");
+    host.git_dir("/w/main/.git/modules/lib");
+    host.file(
+        "/w/main/.git/modules/lib/config",
+        "[core]\nworktree = ../../../lib\nhooksPath = tools/hooks\n",
+    );
+    host.file("/w/main/lib/.git", "gitdir: ../.git/modules/lib\n");
+    for root in ["/w", "/w/main", "/w/wt"] {
+        protects(
+            &search(&host, &[root], 1000),
+            &["/w/main/.husky", "/w/wt/.husky", "/w/main/lib/tools/hooks"],
+        );
+    }
+}
+
+#[test]
+fn what_everyones_configuration_runs_is_protected_in_every_repository() {
+    let mut host = FakeFs::default();
+    host.git_dir("/w/a/.git")
+        .git_dir("/w/b/.git")
+        .file("/w/a/tools/lint", "")
+        .file(
+            "/home/u/.gitconfig",
+            "[core]\nhooksPath = .hooks\n[alias]\nlint = !sh tools/lint\n\
+             [filter \"x\"]\nclean = ./bin/x --clean\n",
+        );
+    let (home, closed) = (path("/home/u"), BTreeSet::new());
+    let mut search = Search::new(&host, &home, &closed, 1000);
+    search.config_file(&path("/home/u/.gitconfig"));
+    let found = search.run(&[path("/w")]);
+    protects(
+        &found,
+        &[
+            "/w/a/.hooks",
+            "/w/b/.hooks",
+            "/w/a/tools/lint",
+            "/w/b/bin/x",
+        ],
+    );
+    assert!(!found.protected.contains(&path("/w/b/tools/lint")));
+}
+
+#[test]
 fn a_configuration_is_read_as_git_reads_it() {
     let text = b"[Core]\n\tHooksPath = \"a b\" ; c\n[remote \"x\"] url = y\n# no = no\nbare\n";
     assert_eq!(

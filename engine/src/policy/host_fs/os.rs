@@ -54,9 +54,11 @@ impl HostFs for OsHostFs {
                 break;
             }
             let entry = entry?;
-            // An entry that vanished meanwhile is none.
-            let Ok(file_type) = entry.file_type() else {
-                continue;
+            let file_type = match entry.file_type() {
+                Ok(file_type) => file_type,
+                // An entry that vanished meanwhile is none.
+                Err(cause) if cause.kind() == io::ErrorKind::NotFound => continue,
+                Err(cause) => return Err(cause),
             };
             listing
                 .entries

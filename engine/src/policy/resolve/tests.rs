@@ -766,3 +766,138 @@ fn five_thousand_protected_files_are_all_held() {
         .count();
     assert_eq!(held, 5000);
 }
+
+#[test]
+fn a_secret_behind_a_folder_without_permissions_refuses_the_launch_with_the_command_that_helps() {
+    // REQ TM-2, SP-2
+    let home = || {
+        let mut host = with_code();
+        host.file("/home/u/.config/gh/hosts.yml", "x")
+            .file("/home/u/.cargo/credentials.toml", "x")
+            .dir("/home/u/my notes");
+        host
+    };
+    assert!(terminal(&home(), "/home/u/code").is_ok());
+    for dir in [".config", ".cargo", ".local"] {
+        let mut host = home();
+        host.dir(format!("/home/u/{dir}"))
+            .closed(format!("/home/u/{dir}"));
+        let error = terminal(&host, "/home/u/code").unwrap_err();
+        assert!(
+            matches!(error.code(), "SECRET_NOT_VISIBLE" | "PATH_NOT_VISIBLE"),
+            "{error}"
+        );
+        let command = error.fix().unwrap().command.unwrap();
+        assert_eq!(command, format!("chmod u+rwx /home/u/{dir}"));
+    }
+    // Searchable, not listable: only the globs are blind.
+    for dir in [".config", ".cargo"] {
+        let mut host = home();
+        host.unlisted(format!("/home/u/{dir}"));
+        assert_eq!(
+            code(terminal(&host, "/home/u/code")),
+            "SECRET_NOT_VISIBLE",
+            "{dir}"
+        );
+    }
+    // A loop of symlinks is told apart from nothing, too.
+    let mut host = home();
+    host.link("/home/u/.aws", ".aws");
+    assert_eq!(code(terminal(&host, "/home/u/code")), "SECRET_NOT_VISIBLE");
+    // Not visible inside: nothing is refused.
+    let mut host = home();
+    host.closed("/home/u/.config");
+    assert!(binds(&host, r#""bindMounts": [{"hostPath": "/home/u/code"}]"#).is_ok());
+}
+
+#[test]
+fn a_protected_path_that_cannot_be_looked_at_refuses_the_launch() {
+    // REQ SP-1
+    let fields = |access: &str| {
+        format!(
+            r#""bindMounts": [{{"hostPath": "/home/u/code"{access}}}],
+               "protectedPaths": ["/home/u/code/a/b/original"]"#
+        )
+    };
+    let mut host = with_code();
+    host.dir("/home/u/code/a/b/original");
+    assert!(binds(&host, &fields("")).is_ok());
+    host.closed("/home/u/code/a");
+    assert_eq!(code(binds(&host, &fields(""))), "PATH_NOT_VISIBLE");
+    assert!(binds(&host, &fields(r#", "readOnly": true"#)).is_ok());
+}
+
+#[test]
+fn a_secret_closed_by_another_user_in_what_is_read_only_refuses_nothing() {
+    let mut host = with_code();
+    host.file("/var/private/k", "x").closed("/var/private");
+    let mut context = context();
+    context
+        .env
+        .push((b"KUBECONFIG".to_vec(), b"/var/private/k".to_vec()));
+    let spec = terminal_spec("/home/u/code", Mode::Chat, None);
+    let own = resolve(&spec, &context, &host);
+    assert_eq!(own.unwrap_err().code(), "SECRET_NOT_VISIBLE");
+    host.owner("/var/private", 0);
+    assert!(resolve(&spec, &context, &host).is_ok());
+}
+
+#[test]
+fn a_folder_that_cannot_be_searched_is_held_and_the_sessions_own_is_refused() {
+    let mut host = with_code();
+    host.git_dir("/home/u/code/p/.git").dir("/home/u/q/in");
+    let policy = terminal(&host, "/home/u/code").unwrap();
+    assert_eq!(how(&policy, "/home/u/q"), None);
+    host.unlisted("/home/u/code/p").closed("/home/u/q");
+    let policy = terminal(&host, "/home/u/code").unwrap();
+    assert_eq!(how(&policy, "/home/u/code/p"), HELD);
+    assert_eq!(how(&policy, "/home/u/q"), HELD);
+    assert!(
+        gap(&policy, GapKind::UnreadableFolder)
+            .unwrap()
+            .contains("~/code/p, ~/q")
+    );
+    host.unlisted("/home/u/code");
+    assert_eq!(code(terminal(&host, "/home/u/code")), "PATH_NOT_VISIBLE");
+    // A git directory that cannot be entered is held itself.
+    let mut host = with_code();
+    host.git_dir("/home/u/code/p/.git")
+        .closed("/home/u/code/p/.git");
+    let policy = terminal(&host, "/home/u/code").unwrap();
+    assert_eq!(how(&policy, "/home/u/code/p/.git"), HELD);
+}
+
+#[test]
+fn what_can_be_made_in_a_given_folder_is_a_named_gap() {
+    let mut host = with_code();
+    host.dir("/home/u/code/.vscode");
+    let fields = |access: &str| {
+        format!(r#""bindMounts": [{{"hostPath": "/home/u/code"{access}}}], "protectedPaths": []"#)
+    };
+    let missing = |host: &FakeFs| {
+        let policy = binds(host, &fields("")).unwrap();
+        assert!(
+            gap(&policy, GapKind::NewRepositories)
+                .unwrap()
+                .contains("~/code")
+        );
+        gap(&policy, GapKind::MissingProtectedPath)
+            .unwrap()
+            .to_owned()
+    };
+    // Six names of agents and editors, and the repository.
+    let text = missing(&host);
+    assert!(
+        text.starts_with("7 protected") && text.contains("~/code/.claude"),
+        "{text}"
+    );
+    host.dir("/home/u/code/.claude");
+    let text = missing(&host);
+    assert!(
+        text.starts_with("6 protected") && !text.contains(".claude"),
+        "{text}"
+    );
+    let read_only = binds(&host, &fields(r#", "readOnly": true"#)).unwrap();
+    assert_eq!(gap(&read_only, GapKind::MissingProtectedPath), None);
+    assert_eq!(gap(&read_only, GapKind::NewRepositories), None);
+}

@@ -36,6 +36,8 @@ struct Inner {
     life: Life,
     handle: SandboxHandle,
     terminals: Vec<Weak<Terminal>>,
+    /// Being torn down: nothing starts any more, and a guard that goes is expected to.
+    ending: bool,
 }
 
 impl Sandbox {
@@ -53,6 +55,7 @@ impl Sandbox {
             life,
             handle,
             terminals: Vec::new(),
+            ending: false,
         });
         let sandbox = Arc::new(Self {
             id,
@@ -93,16 +96,8 @@ impl Sandbox {
         };
         let broke = {
             let mut state = sandbox.state();
-            match state.life.after(Change::Broke) {
-                Ok(life) => {
-                    state.life = life;
-                    state.handle.state = SandboxState::Error;
-                    state.handle.error = Some(problem);
-                    true
-                }
-                // It was torn down as asked.
-                Err(_) => false,
-            }
+            // Torn down as asked, it does not break.
+            !state.ending && state.breaks(problem)
         };
         if broke {
             sandbox
@@ -125,6 +120,13 @@ impl Sandbox {
 
     fn change(&self, change: Change) -> Result<(), IllegalChange> {
         let mut state = self.state();
+        let begins = matches!(
+            change,
+            Change::ExecStarted | Change::Suspended | Change::Resumed
+        );
+        if state.ending && begins {
+            return Err(IllegalChange::Ended);
+        }
         state.life = state.life.after(change)?;
         state.handle.state = state.life.state();
         Ok(())
@@ -133,10 +135,7 @@ impl Sandbox {
     /// Starts a program.
     pub(super) async fn exec(self: &Arc<Self>, request: ExecRequest) -> Result<Arc<Exec>, Problem> {
         let _shared = self.gate.read().await;
-        self.state()
-            .life
-            .may_exec()
-            .map_err(|error| error.problem())?;
+        self.state().may_exec().map_err(|error| error.problem())?;
         let (streams, outputs) = self
             .streams(request.stdio)
             .map_err(|error| error.problem())?;
@@ -260,8 +259,7 @@ impl Sandbox {
 
     /// Ends everything; waits until nothing is left and every terminal was read to its end.
     pub(super) async fn destroy(&self) -> Result<(), Problem> {
-        // Destroying twice waits for the same end twice.
-        let _ = self.change(Change::Destroyed);
+        self.state().ending = true;
         let ended = self.tree.end().await.map_err(|error| error.problem());
         let terminals: Vec<Arc<Terminal>> = self
             .state()
@@ -272,7 +270,36 @@ impl Sandbox {
         for terminal in terminals {
             terminal.finish().await;
         }
+        match &ended {
+            // Destroying twice waits for the same end twice.
+            Ok(()) => {
+                let _ = self.change(Change::Destroyed);
+            }
+            Err(problem) => {
+                self.state().breaks(problem.clone());
+            }
+        }
         ended
+    }
+}
+
+impl Inner {
+    fn may_exec(&self) -> Result<(), IllegalChange> {
+        if self.ending {
+            return Err(IllegalChange::Ended);
+        }
+        self.life.may_exec()
+    }
+
+    /// Keeps what went wrong; false when it is over already.
+    fn breaks(&mut self, problem: Problem) -> bool {
+        let Ok(life) = self.life.after(Change::Broke) else {
+            return false;
+        };
+        self.life = life;
+        self.handle.state = SandboxState::Error;
+        self.handle.error = Some(problem);
+        true
     }
 }
 

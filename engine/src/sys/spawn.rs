@@ -14,7 +14,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
 /// Most descriptors that one child may get.
-pub const MAX_CHILD_FDS: usize = 16;
+pub const MAX_CHILD_FDS: usize = 32;
 
 /// Duplicates made between fork and exec stand at or above this number, clear of every target.
 const PARKING: RawFd = 64;

@@ -309,7 +309,8 @@ mod tests {
             steps in proptest::collection::vec((0usize..40, 1usize..50, any::<bool>(), 0u64..200), 1..200),
         ) {
             let mut ring = Scrollback::new(SMALL);
-            let mut sent: Vec<u8> = (0..before).map(|n| n as u8).collect();
+            let mut bytes = (0..=u8::MAX).cycle();
+            let mut sent: Vec<u8> = bytes.by_ref().take(before).collect();
             ring.push(&sent);
             catch_up(&mut ring);
             // It waits for more when the window reloads.
@@ -317,7 +318,7 @@ mod tests {
             let mut got: Vec<u8> = ring.read(0, 1).bytes;
             for (length, max, waits, late) in steps {
                 if !ring.is_paused() {
-                    let part: Vec<u8> = (0..length).map(|n| (sent.len() + n) as u8).collect();
+                    let part: Vec<u8> = bytes.by_ref().take(length).collect();
                     ring.push(&part);
                     sent.extend(part);
                 }

@@ -19,16 +19,20 @@ use tauri_plugin_opener::OpenerExt;
 const SESSION_HEADER: &str = "kotak-session";
 
 #[tauri::command]
-pub(crate) fn snapshot(engine: State<'_, Engine>) -> Snapshot {
-    engine.snapshot()
+pub(crate) async fn snapshot(engine: State<'_, Engine>) -> Result<Snapshot, Problem> {
+    let engine = engine.inner().clone();
+    off_the_runtime(move || engine.snapshot()).await
 }
 
 #[tauri::command]
 pub(crate) fn subscribe(
+    app: AppHandle,
     engine: State<'_, Engine>,
     stream: State<'_, Stream>,
     channel: Channel<Vec<UiEvent>>,
 ) {
+    // A window that starts over knows of no question that the former one was asked.
+    crate::lifecycle::close_refused(&app);
     stream.subscribe(&engine, channel);
 }
 
@@ -135,7 +139,8 @@ pub(crate) async fn folder_info(
     engine: State<'_, Engine>,
     path: String,
 ) -> Result<FolderInfo, Problem> {
-    Ok(engine.folder_info(&path))
+    let engine = engine.inner().clone();
+    off_the_runtime(move || engine.folder_info(&path)).await
 }
 
 #[tauri::command]
@@ -154,11 +159,12 @@ pub(crate) fn save_layout(engine: State<'_, Engine>, layout: String) -> Result<(
 }
 
 #[tauri::command]
-pub(crate) fn set_settings(
+pub(crate) async fn set_settings(
     engine: State<'_, Engine>,
     settings: Settings,
 ) -> Result<Settings, Problem> {
-    engine.set_settings(settings)
+    let engine = engine.inner().clone();
+    off_the_runtime(move || engine.set_settings(settings)).await?
 }
 
 #[tauri::command]
@@ -200,6 +206,20 @@ pub(crate) async fn quit(app: AppHandle, engine: State<'_, Engine>) -> Result<()
 #[tauri::command]
 pub(crate) fn keep_open(app: AppHandle) {
     crate::lifecycle::close_refused(&app);
+}
+
+/// Runs what waits for the file system or the database where it holds up nobody else.
+async fn off_the_runtime<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Problem> {
+    tauri::async_runtime::spawn_blocking(work)
+        .await
+        .map_err(|error| Problem {
+            code: "COMMAND_FAILED".to_owned(),
+            message: "the panel's engine could not answer".to_owned(),
+            causes: vec![error.to_string()],
+            fix: None,
+        })
 }
 
 fn malformed(message: &str) -> Problem {

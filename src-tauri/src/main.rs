@@ -6,12 +6,13 @@
 mod commands;
 mod lifecycle;
 mod link;
+mod shell_events;
 mod stream;
 
 use clap::Parser;
 use kotak_engine::manager::{Engine, EngineOptions, EngineRole};
 use kotak_engine::probe::resolve_switch;
-use kotak_engine::store::Dirs;
+use kotak_engine::store::{Dirs, Logs};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -41,10 +42,19 @@ fn main() -> ExitCode {
 fn start(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let setting = resolve_switch(arguments.sandbox.as_deref(), &|name| std::env::var_os(name))?;
     let dirs = Dirs::from_environment()?;
+    // Before the engine, so that its start-up line is in the log.
+    let (_, problems) = Logs::init(&dirs);
     let engine = tauri::async_runtime::block_on(Engine::start(EngineOptions {
         switch: setting.switch,
         dirs,
         role: EngineRole::Panel,
     }))?;
+    let known = engine.snapshot().notices;
+    for problem in problems {
+        // The log and the history may miss the same directory.
+        if !known.contains(&problem) {
+            engine.announce(problem);
+        }
+    }
     lifecycle::run(engine, arguments.folder.as_deref())
 }

@@ -1,39 +1,35 @@
 //! The event stream to the window: the engine's batches plus the shell's own few events.
 
+use crate::shell_events::ShellEvents;
 use kotak_engine::api::UiEvent;
 use kotak_engine::manager::Engine;
 use std::sync::Mutex;
 use tauri::async_runtime::JoinHandle;
 use tauri::ipc::Channel;
-use tokio::sync::broadcast;
-
-/// How many of the shell's own events may wait for a window that is still loading.
-const SHELL_EVENTS: usize = 32;
 
 /// One live subscription; a reloaded window replaces the former.
 pub(crate) struct Stream {
-    shell: broadcast::Sender<UiEvent>,
+    shell: ShellEvents,
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Stream {
     pub(crate) fn new() -> Self {
         Self {
-            shell: broadcast::channel(SHELL_EVENTS).0,
+            shell: ShellEvents::default(),
             task: Mutex::new(None),
         }
     }
 
-    /// Sends one of the shell's own events; without a window nobody hears it.
+    /// Sends one of the shell's own events; without a window it waits for one.
     pub(crate) fn send(&self, event: UiEvent) {
-        // A send without a receiver is an Err by design, not a fault.
-        let _ = self.shell.send(event);
+        self.shell.send(event);
     }
 
     /// Starts forwarding to `channel` and ends the former subscription.
     pub(crate) fn subscribe(&self, engine: &Engine, channel: Channel<Vec<UiEvent>>) {
         let mut batches = engine.subscribe();
-        let mut shell = self.shell.subscribe();
+        let mut shell = self.shell.listen();
         let task = tauri::async_runtime::spawn(async move {
             loop {
                 let batch = tokio::select! {
@@ -42,9 +38,8 @@ impl Stream {
                         None => return,
                     },
                     event = shell.recv() => match event {
-                        Ok(event) => vec![event],
-                        Err(broadcast::error::RecvError::Lagged(_)) => continue,
-                        Err(broadcast::error::RecvError::Closed) => return,
+                        Some(event) => vec![event],
+                        None => return,
                     },
                 };
                 if channel.send(batch).is_err() {

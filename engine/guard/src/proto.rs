@@ -273,6 +273,12 @@ pub enum Event {
         /// How many processes kept running.
         running: u32,
     },
+    /// Before [`Event::Bye`]: some processes may not be killed by this user (a setuid program on
+    /// the host), and live on.
+    Survivors {
+        /// How many.
+        processes: u32,
+    },
 }
 
 /// What stage of an exec failed.

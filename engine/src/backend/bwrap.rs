@@ -34,6 +34,7 @@ use super::{
 };
 use crate::policy::{Access, BindRole, NodeKind, Policy};
 use crate::spec::{AbsPath, NetworkMode};
+use crate::sys::spawn::MAX_CHILD_FDS;
 use kotak_guard::proto::{
     Expectation, LandlockPlan, MountCheck, Namespace, PROTOCOL_VERSION, Role, Setup,
 };
@@ -48,6 +49,21 @@ const MAX_ARGS: usize = 8_900;
 /// Mounts of one sandbox. bubblewrap reads the whole mount table for each bind, so the time of a
 /// launch grows with the square; this many still launch before the engine gives up waiting.
 const MAX_MOUNTS: usize = 6_000;
+
+/// Most arguments of one mount (`Place::MaskDir`).
+const MOST_MOUNT_ARGS: usize = 6;
+
+/// Room in each block for what every stage begins with, and for the mount that no longer fits.
+const STAGE_ARGS: usize = 200;
+
+/// Descriptors that a runner gets besides its argument blocks: three streams, status, guard,
+/// control socket.
+const OTHER_FDS: usize = 6;
+
+// The most mounts fit into as many blocks as a child can be given descriptors.
+const _: () = assert!(
+    (MAX_MOUNTS * MOST_MOUNT_ARGS).div_ceil(MAX_ARGS - STAGE_ARGS) + 1 + OTHER_FDS <= MAX_CHILD_FDS
+);
 
 /// Landlock ABI with scopes for abstract sockets and signals.
 const LANDLOCK_SCOPES: u32 = 6;

@@ -8,7 +8,7 @@ use crate::error::{Coded, Fix, Problem};
 use crate::policy::{OsHostFs, resolve};
 use crate::probe::{HostFacts, HostReport};
 use crate::process::{LaunchError, Tree, host, native};
-use crate::spec::{AbsPath, Mode, ValidSpec};
+use crate::spec::{AbsPath, Form, Mode, ValidSpec};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
@@ -99,6 +99,14 @@ impl NoSandboxAdapter {
         }
         if !spec.protected().is_empty() {
             return refuse("protectedPaths");
+        }
+        if let Some(field) = spec.network_field() {
+            return refuse(field);
+        }
+        if let Form::Binds { binds, .. } = spec.form()
+            && binds.iter().any(|bind| bind.read_only)
+        {
+            return refuse("bindMounts.readOnly");
         }
         let cwd = match spec.workdir() {
             Some(cwd) => cwd.as_bytes().to_vec(),

@@ -426,8 +426,16 @@ impl Shared {
             .map(Arc::clone)
     }
 
-    pub(super) fn add(&self, session: Arc<Session>) {
-        self.sessions().list.push(session);
+    /// Takes a session into the list, unless the engine is closing: whoever ends all of them has
+    /// said so before it looked at the list.
+    #[must_use]
+    pub(super) fn add(&self, session: Arc<Session>) -> bool {
+        let mut sessions = self.sessions();
+        if self.is_closing() {
+            return false;
+        }
+        sessions.list.push(session);
+        true
     }
 
     pub(super) fn remove(&self, id: &str) {

@@ -11,8 +11,6 @@ use std::ffi::OsString;
 pub(super) struct FoundProgram {
     pub(super) argv: Vec<OsString>,
     pub(super) title: String,
-    /// As typed, for the history.
-    pub(super) line: String,
 }
 
 /// Why there is nothing to run.
@@ -65,11 +63,9 @@ pub(super) fn find(program: &Program) -> Result<FoundProgram, ProgramError> {
         Program::Shell => {
             let shell = login_shell()?;
             let title = title(&shell.to_string_lossy());
-            let line = shell.to_string_lossy().into_owned();
             Ok(FoundProgram {
                 argv: vec![shell.into_os_string()],
                 title,
-                line,
             })
         }
         Program::Preset { id } => {
@@ -81,7 +77,6 @@ pub(super) fn find(program: &Program) -> Result<FoundProgram, ProgramError> {
             Ok(FoundProgram {
                 argv: vec![path.into()],
                 title: preset.label,
-                line: preset.id,
             })
         }
         Program::Command { line } => {
@@ -90,7 +85,6 @@ pub(super) fn find(program: &Program) -> Result<FoundProgram, ProgramError> {
             Ok(FoundProgram {
                 argv: words.into_iter().map(OsString::from).collect(),
                 title,
-                line: line.clone(),
             })
         }
     }

@@ -37,6 +37,8 @@ struct Inner {
     life: Life,
     handle: SandboxHandle,
     terminals: Vec<Weak<Terminal>>,
+    /// Being torn down: nothing starts any more, and a guard that goes is expected to.
+    ending: bool,
 }
 
 impl Sandbox {
@@ -54,6 +56,7 @@ impl Sandbox {
             life,
             handle,
             terminals: Vec::new(),
+            ending: false,
         });
         let sandbox = Arc::new(Self {
             id,
@@ -90,17 +93,15 @@ impl Sandbox {
             causes: vec![reason.clone()],
             fix: error.fix,
         };
-        {
+        let broke = {
             let mut state = self.state();
-            let Ok(life) = state.life.after(Change::Broke) else {
-                return;
-            };
-            state.life = life;
-            state.handle.state = SandboxState::Error;
-            state.handle.error = Some(problem);
+            // Torn down as asked, it does not break.
+            !state.ending && state.breaks(problem)
+        };
+        if broke {
+            self.events
+                .send((self.id.clone(), SandboxEvent::Killed { reason }));
         }
-        self.events
-            .send((self.id.clone(), SandboxEvent::Killed { reason }));
     }
 
     fn state(&self) -> MutexGuard<'_, Inner> {
@@ -117,6 +118,13 @@ impl Sandbox {
 
     fn change(&self, change: Change) -> Result<(), IllegalChange> {
         let mut state = self.state();
+        let begins = matches!(
+            change,
+            Change::ExecStarted | Change::Suspended | Change::Resumed
+        );
+        if state.ending && begins {
+            return Err(IllegalChange::Ended);
+        }
         state.life = state.life.after(change)?;
         state.handle.state = state.life.state();
         Ok(())
@@ -125,10 +133,7 @@ impl Sandbox {
     /// Starts a program.
     pub(super) async fn exec(self: &Arc<Self>, request: ExecRequest) -> Result<Arc<Exec>, Problem> {
         let _shared = self.gate.read().await;
-        self.state()
-            .life
-            .may_exec()
-            .map_err(|error| error.problem())?;
+        self.state().may_exec().map_err(|error| error.problem())?;
         let (streams, outputs) = self
             .streams(request.stdio)
             .map_err(|error| error.problem())?;
@@ -258,8 +263,7 @@ impl Sandbox {
 
     /// Ends everything; waits until nothing is left and every terminal was read to its end.
     pub(super) async fn destroy(&self) -> Result<(), Problem> {
-        // Destroying twice waits for the same end twice.
-        let _ = self.change(Change::Destroyed);
+        self.state().ending = true;
         let ended = self.tree.end().await.map_err(|error| error.problem());
         let terminals: Vec<Arc<Terminal>> = self
             .state()
@@ -270,6 +274,15 @@ impl Sandbox {
         for terminal in terminals {
             terminal.finish().await;
         }
+        match &ended {
+            // Destroying twice waits for the same end twice.
+            Ok(()) => {
+                let _ = self.change(Change::Destroyed);
+            }
+            Err(problem) => {
+                self.state().breaks(problem.clone());
+            }
+        }
         ended
     }
 }
@@ -278,6 +291,26 @@ impl Sandbox {
 async fn why_closed(mut closed: watch::Receiver<Option<LinkClosed>>) -> Option<String> {
     let end = closed.wait_for(Option::is_some).await.ok()?.clone();
     end.map(|end| end.reason)
+}
+
+impl Inner {
+    fn may_exec(&self) -> Result<(), IllegalChange> {
+        if self.ending {
+            return Err(IllegalChange::Ended);
+        }
+        self.life.may_exec()
+    }
+
+    /// Keeps what went wrong; false when it is over already.
+    fn breaks(&mut self, problem: Problem) -> bool {
+        let Ok(life) = self.life.after(Change::Broke) else {
+            return false;
+        };
+        self.life = life;
+        self.handle.state = SandboxState::Error;
+        self.handle.error = Some(problem);
+        true
+    }
 }
 
 /// The read end of one output of a program.

@@ -210,19 +210,27 @@ impl Shared {
             ended_at_ms: None,
             unread_refusals: 0,
         };
+        let session = Session::new(info.clone());
+        if !self.add(Arc::clone(&session)) {
+            return Err(RequestError::Closing.problem());
+        }
         self.store.session_started(SessionStart {
             id: id.clone(),
             workspace: info.workspace.clone(),
             title: info.title.clone(),
             cwd: info.cwd.clone(),
-            program: checked.program.line.clone(),
+            // Never the arguments: they may hold secrets.
+            program: checked
+                .program
+                .argv
+                .first()
+                .map(|program| program.to_string_lossy().into_owned())
+                .unwrap_or_default(),
             requested_backend: Some(info.request.backend),
             network: Some(info.network),
             started_at_ms: info.started_at_ms,
         });
         self.store.remember_choice(&info.request);
-        let session = Session::new(info);
-        self.add(Arc::clone(&session));
         self.publish(&session);
         if let Some(notice) = &selection.notice {
             tracing::warn!(session = id, "{notice}");
@@ -313,7 +321,11 @@ impl Shared {
         self.publish(session);
         tokio::spawn(Self::watch(Arc::downgrade(self), Arc::clone(session), exec));
         if session.close_wanted() {
-            self.manager.destroy(&id).await?;
+            match self.manager.destroy(&id).await {
+                // It ended by itself at the same time.
+                Err(problem) if problem.code != "NO_SUCH_SESSION" => return Err(problem),
+                Ok(()) | Err(_) => {}
+            }
         }
         Ok(())
     }

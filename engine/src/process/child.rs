@@ -1,10 +1,9 @@
 //! A started program: its end, and signals to it that can never reach another process.
 
 use crate::sys::async_fd::register;
-use crate::sys::spawn::{Spawned, pidfd_send_signal};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use crate::sys::spawn::{Spawned, WaitedEnd, pidfd_send_signal, wait_for_end};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -48,13 +47,13 @@ impl Child {
         tokio::spawn(async move {
             // A pidfd becomes readable when its process ends (pidfd_open(2)).
             let status = match waiting.readable().await {
-                Ok(_) => waitid(Id::PIDFd(waiting.get_ref().as_fd()), WaitPidFlag::WEXITED),
-                Err(_) => Err(nix::errno::Errno::EIO),
+                Ok(_) => wait_for_end(waiting.get_ref()),
+                Err(error) => Err(error),
             };
             ended.send_replace(Some(match status {
-                Ok(WaitStatus::Exited(_, code)) => ChildEnd::Code(code),
-                Ok(WaitStatus::Signaled(_, signal, _)) => ChildEnd::Signal(signal as i32),
-                _ => ChildEnd::Unknown,
+                Ok(WaitedEnd::Code(code)) => ChildEnd::Code(code),
+                Ok(WaitedEnd::Signal(signal)) => ChildEnd::Signal(signal),
+                Err(_) => ChildEnd::Unknown,
             }));
         });
         Ok(Self {

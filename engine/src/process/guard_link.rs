@@ -85,6 +85,7 @@ struct Table {
     thawed: Vec<oneshot::Sender<()>>,
     processes: HashMap<u64, oneshot::Sender<Vec<Process>>>,
     closed: Option<LinkClosed>,
+    survivors: u32,
 }
 
 #[derive(Debug)]
@@ -201,6 +202,12 @@ impl GuardLink {
     pub async fn shutdown(&self, grace_ms: u32) -> Result<(), LinkClosed> {
         self.ask(Request::Shutdown { grace_ms }, Vec::new(), |_| ())
             .await
+    }
+
+    /// How many processes the guard could not kill when it ended.
+    #[must_use]
+    pub fn survivors(&self) -> u32 {
+        lock(&self.table).survivors
     }
 
     /// Waits until the guard is gone.
@@ -328,6 +335,7 @@ impl Table {
                     let _ = waiting.send(list);
                 }
             }
+            Event::Survivors { processes } => self.survivors = processes,
             Event::Bye => {}
         }
         Ok(())

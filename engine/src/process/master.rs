@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 /// Bytes of one read.
 const BUFFER: usize = 64 * 1024;
@@ -16,6 +17,13 @@ const BUFFER: usize = 64 * 1024;
 /// After the program's end: how long the master may stay silent before it counts as read to the
 /// end, in case something outside the session holds the slave.
 const SILENCE: Duration = Duration::from_millis(300);
+
+/// After the program's end: most bytes that are still read. A terminal holds far fewer; what
+/// comes beyond is written by something outside the session.
+const LAST_BYTES: usize = 1024 * 1024;
+
+/// After the program's end: how long is read at most.
+const LAST_READS: Duration = Duration::from_secs(3);
 
 /// Between two looks at a master whose slave nobody holds for now.
 const NO_SLAVE: Duration = Duration::from_millis(20);
@@ -65,14 +73,27 @@ impl Master {
 
     async fn read_to_end(&self, screen: &Screen) {
         let mut buffer = vec![0; BUFFER];
+        let mut bytes_left = LAST_BYTES;
+        let mut drain_until = None;
         loop {
             match screen.turn() {
                 Turn::Wait => screen.go_on().await,
-                Turn::Drain => match tokio::time::timeout(SILENCE, self.read(&mut buffer)).await {
-                    Ok(Ok(length @ 1..)) => screen.push(&buffer[..length]),
-                    // The end, EIO (all slaves closed), or silence.
-                    _ => return,
-                },
+                Turn::Drain => {
+                    let until = *drain_until.get_or_insert_with(|| Instant::now() + LAST_READS);
+                    let patience = SILENCE.min(until.saturating_duration_since(Instant::now()));
+                    let room = bytes_left.min(buffer.len());
+                    if room == 0 || patience.is_zero() {
+                        return;
+                    }
+                    match tokio::time::timeout(patience, self.read(&mut buffer[..room])).await {
+                        Ok(Ok(length @ 1..)) => {
+                            bytes_left -= length;
+                            screen.push(&buffer[..length]);
+                        }
+                        // The end, EIO (all slaves closed), or silence.
+                        _ => return,
+                    }
+                }
                 Turn::Read => {
                     let read = tokio::select! {
                         read = self.read(&mut buffer) => Some(read),

@@ -46,10 +46,16 @@ pub async fn launch(plan: &NativePlan) -> Result<Tree, LaunchError> {
     let _pins = plan.pins.iter().map(pin).collect::<Result<Vec<_>, _>>()?;
     let launching = start(spawner, plan).await?;
     let deadline = ready_deadline(plan.pins.len());
-    let verdict = tokio::time::timeout(deadline, launching.link.setup(plan.setup.clone())).await;
+    let proof = async {
+        let report = launching.link.setup(plan.setup.clone()).await?;
+        Ok((report, launching.status.find(child_pid).await))
+    };
+    let verdict = tokio::time::timeout(deadline, proof).await;
     match verdict {
-        Ok(Ok(report)) => {
-            let guard = launching.status.find(child_pid).await;
+        Ok(Ok((report, guard))) => {
+            // What the runner says is used only where it can be true.
+            let runner = launching.child.pid();
+            let guard = guard.filter(|guard| descends_from(*guard, runner) != Some(false));
             Ok(Tree {
                 cgroup: guard.and_then(SessionCgroup::around),
                 link: launching.link,
@@ -208,7 +214,24 @@ fn pin(pin: &Pin) -> Result<File, LaunchError> {
 fn child_pid(status: &[u8]) -> Option<i32> {
     let end = status.iter().position(|byte| *byte == b'}')?;
     let value: serde_json::Value = serde_json::from_slice(&status[..=end]).ok()?;
-    i32::try_from(value.get("child-pid")?.as_i64()?).ok()
+    i32::try_from(value.get("child-pid")?.as_i64()?)
+        .ok()
+        .filter(|pid| *pid > 0)
+}
+
+/// Whether a process has another among its ancestors; `None` where `/proc` does not tell.
+fn descends_from(pid: i32, ancestor: i32) -> Option<bool> {
+    let mut current = pid;
+    while current > 0 {
+        if current == ancestor {
+            return Some(true);
+        }
+        let stat = std::fs::read_to_string(format!("/proc/{current}/stat")).ok()?;
+        // The name stands in brackets and may hold any character; state and parent follow it.
+        let after_name = stat.rsplit_once(')')?.1;
+        current = after_name.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    }
+    Some(false)
 }
 
 fn pipe() -> Result<(OwnedFd, OwnedFd), LaunchError> {
@@ -264,5 +287,22 @@ mod tests {
         );
         assert_eq!(child_pid(b"{ \"child-pid\": 4"), None);
         assert_eq!(child_pid(b""), None);
+        assert_eq!(child_pid(b"{ \"child-pid\": 0 }"), None);
+        assert_eq!(child_pid(b"{ \"child-pid\": -1 }"), None);
+    }
+
+    #[test]
+    fn a_process_descends_from_its_parents_and_from_nobody_else() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let mut child = std::process::Command::new("sleep")
+            .arg("1000")
+            .spawn()
+            .unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        assert_eq!(descends_from(pid, own), Some(true));
+        assert_eq!(descends_from(own, pid), Some(false));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(descends_from(pid, own), None);
     }
 }

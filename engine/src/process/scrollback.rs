@@ -50,8 +50,16 @@ pub struct Scrollback {
     tail: u64,
     /// All before this was received by the reader.
     acknowledged: u64,
+    /// All before this was handed to the reader, which may not have received it yet.
+    handed: u64,
+    /// Counts the readers: a reloaded window starts over and is a new one.
+    reader: u64,
     paused: bool,
 }
+
+/// On whose behalf an answer is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asker(Option<u64>);
 
 impl Scrollback {
     /// An empty scrollback.
@@ -62,6 +70,8 @@ impl Scrollback {
             bytes: VecDeque::new(),
             tail: 0,
             acknowledged: 0,
+            handed: 0,
+            reader: 0,
             paused: false,
         }
     }
@@ -96,14 +106,35 @@ impl Scrollback {
     }
 
     /// Acknowledges everything before `from` and returns up to `max` bytes from there on.
+    pub fn read(&mut self, from: u64, max: usize) -> Piece {
+        let asker = self.ask(from);
+        self.answer(asker, from, max)
+    }
+
+    /// Acknowledges everything before `from`, once for each question.
     ///
     /// A reader that starts over (a reloaded window asks from 0) takes its acknowledgement back,
     /// so it too loses nothing from where it stands. An offset past the head is taken as the head.
-    pub fn read(&mut self, from: u64, max: usize) -> Piece {
-        let head = self.head();
-        let offset = from.clamp(self.tail, head);
+    /// A reader can have received only what it was handed: a question from beyond that comes from
+    /// the window before the reload. It is answered, and acknowledges nothing.
+    pub fn ask(&mut self, from: u64) -> Asker {
+        let offset = from.clamp(self.tail, self.head());
+        if self.reader == 0 || offset < self.acknowledged {
+            self.reader += 1;
+            self.handed = offset;
+        } else if offset > self.handed {
+            return Asker(None);
+        }
         self.acknowledged = offset;
         self.update_pause();
+        Asker(Some(self.reader))
+    }
+
+    /// Up to `max` bytes from `from` on. An answer to a reader that another has replaced since it
+    /// asked counts for nobody.
+    pub fn answer(&mut self, asker: Asker, from: u64, max: usize) -> Piece {
+        let head = self.head();
+        let offset = from.clamp(self.tail, head);
         let start = usize::try_from(offset - self.tail).unwrap_or(self.bytes.len());
         let end = start.saturating_add(max).min(self.bytes.len());
         let mut bytes = Vec::with_capacity(end - start);
@@ -112,6 +143,9 @@ impl Scrollback {
         bytes.extend_from_slice(
             &second[start.saturating_sub(first.len())..end.saturating_sub(first.len())],
         );
+        if asker == Asker(Some(self.reader)) {
+            self.handed = self.handed.max(offset + bytes.len() as u64);
+        }
         Piece {
             offset,
             head,
@@ -150,6 +184,13 @@ mod tests {
         low: 8,
     };
 
+    /// Receives all that is held, and says so.
+    fn catch_up(ring: &mut Scrollback) {
+        let piece = ring.read(ring.acknowledged, usize::MAX);
+        ring.read(piece.offset + piece.bytes.len() as u64, 0);
+        assert_eq!(ring.acknowledged, ring.head());
+    }
+
     #[test]
     fn reading_from_the_start_returns_everything_held() {
         let mut ring = Scrollback::new(SMALL);
@@ -170,6 +211,7 @@ mod tests {
         assert!(!ring.is_paused());
         ring.push(&[1; 1]);
         assert!(ring.is_paused());
+        ring.read(0, 32);
         ring.read(24, 1); // 8 unacknowledged: not below the low mark
         assert!(ring.is_paused());
         ring.read(25, 1);
@@ -182,7 +224,7 @@ mod tests {
         let all: Vec<u8> = (0..100).collect();
         for part in all.chunks(20) {
             ring.push(part);
-            ring.read(ring.head(), 0);
+            catch_up(&mut ring);
         }
         assert_eq!(ring.tail(), 36);
         let piece = Piece {
@@ -199,11 +241,15 @@ mod tests {
         let mut ring = Scrollback::new(SMALL);
         for _ in 0..3 {
             ring.push(&[7; 16]);
-            ring.read(ring.head(), 0);
+            catch_up(&mut ring);
         }
         assert!(!ring.is_paused());
         assert_eq!(ring.read(0, 8).bytes.len(), 8);
         assert!(ring.is_paused());
+        for from in (8..=40).step_by(8) {
+            assert!(ring.is_paused());
+            ring.read(from, 8);
+        }
         ring.read(41, 8);
         assert!(!ring.is_paused());
     }
@@ -254,13 +300,54 @@ mod tests {
             prop_assert_eq!(sent, got);
         }
 
+        /// Whatever an old window still asks for after a reload, before or after its answers come,
+        /// and however late: nothing is acknowledged that the new one was not handed, and the new
+        /// one gets the very stream.
+        #[test]
+        fn a_window_before_the_reload_acknowledges_nothing_for_the_one_after(
+            before in 1usize..31,
+            steps in proptest::collection::vec((0usize..40, 1usize..50, any::<bool>(), 0u64..200), 1..200),
+        ) {
+            let mut ring = Scrollback::new(SMALL);
+            let mut bytes = (0..=u8::MAX).cycle();
+            let mut sent: Vec<u8> = bytes.by_ref().take(before).collect();
+            ring.push(&sent);
+            catch_up(&mut ring);
+            // It waits for more when the window reloads.
+            let old = (ring.head(), ring.ask(ring.head()));
+            let mut got: Vec<u8> = ring.read(0, 1).bytes;
+            for (length, max, waits, late) in steps {
+                if !ring.is_paused() {
+                    let part: Vec<u8> = bytes.by_ref().take(length).collect();
+                    ring.push(&part);
+                    sent.extend(part);
+                }
+                if waits {
+                    ring.answer(old.1, old.0, max);
+                } else {
+                    ring.ask(got.len() as u64 + 1 + late);
+                }
+                prop_assert!(ring.acknowledged <= got.len() as u64);
+                let piece = ring.read(got.len() as u64, max);
+                prop_assert!(!piece.truncated);
+                prop_assert_eq!(piece.offset, got.len() as u64);
+                got.extend(piece.bytes);
+            }
+            loop {
+                let piece = ring.read(got.len() as u64, 17);
+                if piece.bytes.is_empty() { break }
+                got.extend(piece.bytes);
+            }
+            prop_assert_eq!(sent, got);
+        }
+
         /// Memory stays within the capacity, or what is unread where that is more.
         #[test]
         fn what_is_held_is_bounded(steps in proptest::collection::vec((0usize..40, any::<bool>()), 1..200)) {
             let mut ring = Scrollback::new(SMALL);
             for (length, acknowledge) in steps {
                 if !ring.is_paused() { ring.push(&vec![0; length]); }
-                if acknowledge { ring.read(ring.head(), 0); }
+                if acknowledge { catch_up(&mut ring); }
                 prop_assert!(ring.head() - ring.tail() <= SMALL.capacity as u64 + 40);
             }
         }

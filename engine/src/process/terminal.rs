@@ -1,7 +1,7 @@
 //! A terminal: the engine's side of a PTY, with its scrollback.
 
 use super::master::Master;
-use super::scrollback::{Limits, Scrollback};
+use super::scrollback::{Asker, Limits, Scrollback};
 use crate::api::OutputChunk;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -120,10 +120,12 @@ impl Terminal {
     /// As [`Terminal::read`], waiting no longer than `patience`.
     pub async fn read_within(&self, from: u64, patience: Duration) -> OutputChunk {
         let mut changed = self.screen.changed.subscribe();
+        // Once: while this waits, another reader may start over, whose acknowledgement counts.
+        let asker = self.ask(from);
         let wait = async {
             loop {
                 changed.borrow_and_update();
-                let chunk = self.read_now(from);
+                let chunk = self.answer(asker, from);
                 if !chunk.bytes.is_empty() || chunk.ended || chunk.truncated {
                     return chunk;
                 }
@@ -134,31 +136,41 @@ impl Terminal {
         };
         match tokio::time::timeout(patience, wait).await {
             Ok(chunk) => chunk,
-            Err(_) => self.read_now(from),
+            Err(_) => self.answer(asker, from),
         }
     }
 
     /// As [`Terminal::read`], without waiting.
     #[must_use]
     pub fn read_now(&self, from: u64) -> OutputChunk {
-        let (chunk, may_go_on) = {
+        let asker = self.ask(from);
+        self.answer(asker, from)
+    }
+
+    /// Acknowledges all before `from`.
+    fn ask(&self, from: u64) -> Asker {
+        let (asker, may_go_on) = {
             let mut state = self.screen.state();
             let was_paused = state.scrollback.is_paused();
-            let piece = state.scrollback.read(from, MAX_CHUNK);
-            let ended = state.ended;
-            let chunk = OutputChunk {
-                offset: piece.offset,
-                head: piece.head,
-                ended,
-                truncated: piece.truncated,
-                bytes: piece.bytes,
-            };
-            (chunk, was_paused && !state.scrollback.is_paused())
+            let asker = state.scrollback.ask(from);
+            (asker, was_paused && !state.scrollback.is_paused())
         };
         if may_go_on {
             self.screen.go_on.notify_one();
         }
-        chunk
+        asker
+    }
+
+    fn answer(&self, asker: Asker, from: u64) -> OutputChunk {
+        let mut state = self.screen.state();
+        let piece = state.scrollback.answer(asker, from, MAX_CHUNK);
+        OutputChunk {
+            offset: piece.offset,
+            head: piece.head,
+            ended: state.ended,
+            truncated: piece.truncated,
+            bytes: piece.bytes,
+        }
     }
 
     /// Types: waits while the program does not read. An error once the terminal has ended.
@@ -240,5 +252,20 @@ mod tests {
         let typed = terminal.write(b"x").await.unwrap_err();
         assert_eq!(typed.kind(), io::ErrorKind::BrokenPipe);
         assert!(terminal.resize(100, 50).is_ok());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_stranger_that_writes_without_end_does_not_keep_an_ended_terminal_open() {
+        let pty = OpenPty::open(80, 24).unwrap();
+        let mut slave = std::fs::File::from(pty.slave);
+        let terminal = Terminal::new(Master::new(pty.master).unwrap(), Limits::default()).unwrap();
+        // Writes until the master is closed.
+        let stranger = std::thread::spawn(move || while slave.write_all(&[b'x'; 4096]).is_ok() {});
+        let before = terminal.read_now(0).head;
+        terminal.finish().await;
+        stranger.join().unwrap();
+        let head = terminal.read_now(0).head;
+        // What is unread at most, and then the last bytes.
+        assert!(head >= before && head <= 2 * 1024 * 1024, "{head}");
     }
 }

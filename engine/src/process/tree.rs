@@ -96,6 +96,12 @@ pub enum TreeError {
     /// Something survives SIGKILL for now, e.g. a process in an uninterruptible wait.
     #[error("a process of the session does not die")]
     StillRunning,
+    /// Some processes may not be killed by this user, and live on outside of any session.
+    #[error("{processes} processes of the session run as another user and live on")]
+    Survivors {
+        /// How many.
+        processes: u32,
+    },
 }
 
 impl Tree {
@@ -197,11 +203,7 @@ impl Tree {
                 }
             }
         }
-        self.link
-            .freeze()
-            .await
-            .map(|_| ())
-            .map_err(TreeError::Gone)
+        freeze_by_guard(&self.link).await
     }
 
     /// Undoes [`Tree::freeze`].
@@ -246,11 +248,20 @@ impl Tree {
             cgroup.kill();
             cgroup.remove().await;
         }
-        if ended {
-            Ok(())
-        } else {
-            Err(TreeError::StillRunning)
+        match (ended, self.link.survivors()) {
+            (false, _) => Err(TreeError::StillRunning),
+            (true, 0) => Ok(()),
+            (true, processes) => Err(TreeError::Survivors { processes }),
         }
+    }
+}
+
+/// Frozen is only what the guard says is: an answer that some run on is a failure.
+async fn freeze_by_guard(link: &GuardLink) -> Result<(), TreeError> {
+    match link.freeze().await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(running)) => Err(TreeError::NotFrozen { running }),
+        Err(closed) => Err(TreeError::Gone(closed)),
     }
 }
 
@@ -272,7 +283,7 @@ impl Coded for TreeError {
         match self {
             Self::Gone(_) => "SESSION_ENDED",
             Self::NotFrozen { .. } => "SUSPEND_FAILED",
-            Self::StillRunning => "PROCESS_DOES_NOT_DIE",
+            Self::StillRunning | Self::Survivors { .. } => "PROCESS_DOES_NOT_DIE",
         }
     }
 
@@ -285,6 +296,38 @@ impl Coded for TreeError {
             Self::StillRunning => {
                 "Look for a process that waits for a disk or a network file system, and free it."
             }
+            Self::Survivors { .. } => "End them as the user that they run as, e.g. with sudo kill.",
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kotak_guard::proto::{Event, Request};
+    use kotak_guard::wire::{Receiver, send};
+
+    /// A guard that answers the first request with `answer`.
+    fn guard_that_says(answer: Event) -> GuardLink {
+        let (own, guard) = control_pair().unwrap();
+        std::thread::spawn(move || {
+            let request = Receiver::default().recv::<Request>(&guard).unwrap();
+            assert!(matches!(request, Some((Request::Freeze, _))));
+            send(&guard, &answer, &[]).unwrap();
+            // Open until the engine has closed its end.
+            let _ = Receiver::default().recv::<Request>(&guard);
+        });
+        GuardLink::new(own).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_freeze_that_left_processes_running_is_an_error_and_a_whole_one_is_not() {
+        let partial = guard_that_says(Event::FreezeFailed { running: 3 });
+        let error = freeze_by_guard(&partial).await.unwrap_err();
+        assert!(matches!(error, TreeError::NotFrozen { running: 3 }));
+        assert_eq!(error.problem().code, "SUSPEND_FAILED");
+
+        let whole = guard_that_says(Event::Frozen { processes: 3 });
+        assert!(freeze_by_guard(&whole).await.is_ok());
     }
 }

@@ -12,6 +12,7 @@ pub struct ValidSpec {
     pub(crate) form: Form,
     pub(crate) mode: Mode,
     pub(crate) network: NetworkMode,
+    pub(crate) network_field: Option<&'static str>,
     pub(crate) protected: Vec<AbsPath>,
     pub(crate) runner_state: Vec<AbsPath>,
     pub(crate) env: ValidEnv,
@@ -106,6 +107,12 @@ impl ValidSpec {
     #[must_use]
     pub fn network(&self) -> NetworkMode {
         self.network
+    }
+
+    /// The field by which the network was chosen, where it was not left to the default.
+    #[must_use]
+    pub fn network_field(&self) -> Option<&'static str> {
+        self.network_field
     }
 
     /// The working directory that the spec names.

@@ -74,6 +74,11 @@ impl SandboxSpec {
             form: Form::Binds { binds, workdir },
             mode: self.mode,
             network,
+            network_field: match (self.network_mode, self.network_enabled) {
+                (Some(_), _) => Some("networkMode"),
+                (None, false) => Some("networkEnabled"),
+                (None, true) => None,
+            },
             protected,
             runner_state,
             env: env(&self.env_policy)?,
@@ -210,6 +215,7 @@ impl ValidSpec {
             form: Form::Terminal { cwd },
             mode: request.mode,
             network: request.network.unwrap_or(NetworkMode::Open),
+            network_field: request.network.map(|_| "networkMode"),
             protected,
             runner_state: request
                 .runner_state_dirs

@@ -18,7 +18,7 @@ pub struct SessionRecord {
     pub title: String,
     /// Working directory.
     pub cwd: String,
-    /// What ran, as typed.
+    /// The program that ran, without its arguments: they may hold secrets.
     pub program: String,
     /// The backend that really ran; absent when nothing did (REQ BK-7).
     pub backend: Option<SandboxBackend>,
@@ -57,7 +57,7 @@ pub struct SessionStart {
     pub title: String,
     /// Working directory.
     pub cwd: String,
-    /// What runs, as typed.
+    /// The program that runs, without its arguments: they may hold secrets.
     pub program: String,
     /// What was asked for.
     pub requested_backend: Option<BackendChoice>,

@@ -121,10 +121,10 @@ impl Writer {
     pub(super) fn open_first(&mut self) {
         if let Err(error) = self.connect() {
             let permanent = match &error {
-                StoreError::TooNew { .. }
-                | StoreError::Unopenable { .. }
-                | StoreError::Busy { .. } => true,
-                StoreError::DiskFull { .. }
+                StoreError::TooNew { .. } | StoreError::Unopenable { .. } => true,
+                // These pass: what waits is written later.
+                StoreError::Busy { .. }
+                | StoreError::DiskFull { .. }
                 | StoreError::SetAside { .. }
                 | StoreError::Sql { .. }
                 | StoreError::RowsDropped { .. }

@@ -14,7 +14,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
 /// Most descriptors that one child may get.
-pub const MAX_CHILD_FDS: usize = 16;
+pub const MAX_CHILD_FDS: usize = 32;
 
 /// Duplicates made between fork and exec stand at or above this number, clear of every target.
 const PARKING: RawFd = 64;
@@ -125,6 +125,39 @@ pub fn pidfd_send_signal(pidfd: &OwnedFd, signal: i32) -> io::Result<()> {
     } else {
         Ok(())
     }
+}
+
+/// How a child ended, by any signal number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitedEnd {
+    /// exit(3) with this code.
+    Code(i32),
+    /// This signal, real-time ones too.
+    Signal(i32),
+}
+
+/// Waits for the end of a child by its pidfd, and reaps it (waitid(2)).
+pub fn wait_for_end(pidfd: &OwnedFd) -> io::Result<WaitedEnd> {
+    let number = libc::id_t::try_from(pidfd.as_raw_fd()).map_err(io::Error::other)?;
+    // SAFETY: all-zero is a valid siginfo_t.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: waitid writes one siginfo_t, which lives on this stack.
+        let result = unsafe { libc::waitid(libc::P_PIDFD, number, &raw mut info, libc::WEXITED) };
+        if result == 0 {
+            break;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    // SAFETY: waitid has filled in the members of SIGCHLD.
+    let status = unsafe { info.si_status() };
+    Ok(match info.si_code {
+        libc::CLD_EXITED => WaitedEnd::Code(status),
+        _ => WaitedEnd::Signal(status),
+    })
 }
 
 fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {

@@ -2,6 +2,7 @@
 
 use super::*;
 use kotak_engine::backend::SandboxBackend;
+use kotak_engine::spec::NetworkMode;
 use kotak_engine::store::SessionRecord;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -26,13 +27,65 @@ fn the_programs_exit_code_is_passed_on_and_never_called_a_failure_of_the_sandbox
             assert!(finished.stderr.ends_with("err\n"), "{finished:?}");
             finished.unblamed();
         }
-        for (signal, code) in [("KILL", 137), ("TERM", 143)] {
+        for (signal, code) in [("KILL", 137), ("TERM", 143), ("34", 162)] {
             let script = format!("kill -{signal} $$");
             let finished = desk.finish(&sh(&["--backend", backend], &script));
             assert_eq!(finished.code, Some(code), "{finished:?}");
             finished.unblamed();
         }
     }
+}
+
+// REQ NO-1
+#[test]
+fn what_only_a_sandbox_can_enforce_is_refused_without_one() {
+    let desk = Desk::new();
+    let project = desk.project();
+    let project = text(&project);
+    let spec = |network: &str| {
+        format!(
+            r#"{{"sessionId":"s","workspaceId":"w",{network}
+                "bindMounts":[{{"hostPath":"{project}"}}],"guestWorkdir":"{project}"}}"#
+        )
+    };
+    let with_spec = |backend: &str, network: &str| {
+        let args = ["run", "--backend", backend, "--spec", "-", "--", "true"];
+        desk.feed(&args, spec(network).as_bytes())
+    };
+    let cases: [&[&str]; 5] = [
+        &["--network", "off"],
+        &["--network", "allowlist"],
+        &["--ro-bind", "/usr"],
+        &["--protect", "/etc"],
+        &["--mode", "review"],
+    ];
+    for options in cases {
+        let with = |backend| desk.finish(&sh(&[&["--backend", backend], options].concat(), "true"));
+        with("none").refused(2, "FIELD_NOT_ENFORCED");
+    }
+    // The control: the same with a sandbox, and nothing of it without one.
+    desk.finish(&sh(&["--backend", "native", "--network", "off"], "true"))
+        .succeeded();
+    desk.finish(&sh(&["--backend", "none"], "true")).succeeded();
+
+    with_spec("none", r#""networkEnabled":false,"#).refused(2, "FIELD_NOT_ENFORCED");
+    with_spec("native", r#""networkEnabled":false,"#).succeeded();
+    with_spec("none", r#""networkEnabled":true,"#).succeeded();
+    // Terminals too, where an open network was asked for by name.
+    desk.finish(&sh(
+        &[
+            "--backend",
+            "none",
+            "--profile",
+            "terminal",
+            "--network",
+            "open",
+        ],
+        "true",
+    ))
+    .refused(2, "FIELD_NOT_ENFORCED");
+    desk.finish(&sh(&["--backend", "none", "--profile", "terminal"], "true"))
+        .succeeded();
 }
 
 #[test]
@@ -237,6 +290,12 @@ fn the_history_lists_what_ran_as_what_and_how_it_ended() {
             (none, Some(3), None, true),
         ]
     );
+    // Without a sandbox the network is the host's, whatever the default of a run is.
+    let networks: Vec<_> = sessions.iter().map(|row| row.network).collect();
+    let (closed, open) = (Some(NetworkMode::Allowlist), Some(NetworkMode::Open));
+    assert_eq!(networks, [closed, closed, open]);
+    // Arguments may hold secrets, and are kept nowhere.
+    assert!(sessions.iter().skip(1).all(|row| row.program == "sh"));
     let table = desk.finish(&["sessions", "--limit", "1"]);
     assert!(table.stdout.contains("PROGRAM_NOT_FOUND"), "{table:?}");
     assert_eq!(table.stdout.lines().count(), 2, "{table:?}");

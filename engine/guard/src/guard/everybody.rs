@@ -26,8 +26,8 @@ pub(crate) fn signal_everybody(scope: Scope, signal: i32) {
 pub(crate) enum Killed {
     /// At least one took the signal, or there was nobody.
     SomeOrNone,
-    /// Everybody left belongs to another user.
-    Forbidden,
+    /// Everybody left belongs to another user: how many.
+    Forbidden(u32),
 }
 
 /// Passes of SIGSTOP before SIGKILL; each finds the children forked before the last.
@@ -46,7 +46,7 @@ pub(crate) fn kill_descendants() -> Killed {
             break;
         }
     }
-    let mut forbidden = 0;
+    let mut forbidden = 0_u32;
     let mut killed = 0;
     for member in members(Scope::Descendants)
         .iter()
@@ -58,7 +58,7 @@ pub(crate) fn kill_descendants() -> Killed {
         }
     }
     if forbidden > 0 && killed == 0 {
-        Killed::Forbidden
+        Killed::Forbidden(forbidden)
     } else {
         Killed::SomeOrNone
     }

@@ -6,7 +6,7 @@ use super::{
     freeze::{Freezer, Outcome, PASS_INTERVAL_MS},
     processes::{self, Scope},
     setup::Ready,
-    sys::send_signal,
+    sys::{Reaped, reap_one, send_signal},
 };
 use kotak_guard::{
     proto::{Event, Exec, ExecStage, ExitStatus, Request, Signal, SignalTarget},
@@ -15,11 +15,7 @@ use kotak_guard::{
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
-    sys::{
-        signalfd::SignalFd,
-        wait::{WaitPidFlag, WaitStatus, waitpid},
-    },
-    unistd::Pid,
+    sys::signalfd::SignalFd,
 };
 use std::{
     collections::BTreeMap,
@@ -46,7 +42,7 @@ const MOST_FORBIDDEN_ROUNDS: u32 = 200;
 /// How a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Asked for, and every process is gone.
+    /// Asked for, and every process is gone but those that the engine was told of.
     Orderly,
     /// The engine is gone, or its stream is broken.
     EngineGone,
@@ -116,13 +112,22 @@ impl Session {
         let end = self.serve().unwrap_or(End::EngineGone);
         match end {
             End::Orderly => {
-                self.kill_everybody();
+                let survivors = self.kill_everybody();
+                if survivors > 0 {
+                    // Too much unsent is the engine's doing, which then does not read this either.
+                    let _ = self.say(&Event::Survivors {
+                        processes: survivors,
+                    });
+                }
                 self.say_bye();
             }
             End::EngineGone => match self.ready.scope {
                 // The kernel kills a PID namespace with its PID 1.
                 Scope::Namespace => {}
-                Scope::Descendants => self.kill_everybody(),
+                Scope::Descendants => {
+                    // There is nobody left to tell.
+                    let _ = self.kill_everybody();
+                }
             },
         }
         end
@@ -311,20 +316,17 @@ impl Session {
     /// Takes every child that has ended.
     fn reap(&mut self) -> Result<Children, WireError> {
         loop {
-            match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::Exited(pid, code)) => self.ended(pid, ExitStatus::Code(code))?,
-                Ok(WaitStatus::Signaled(pid, signal, _)) => {
-                    self.ended(pid, ExitStatus::Signal(signal as i32))?;
-                }
-                Ok(WaitStatus::StillAlive) => return Ok(Children::Some),
-                Err(Errno::ECHILD) => return Ok(Children::None),
-                Ok(_) | Err(_) => {}
+            match reap_one() {
+                Reaped::Ended(pid, status) => self.ended(pid, status)?,
+                Reaped::Nobody => return Ok(Children::Some),
+                Reaped::NoChild => return Ok(Children::None),
+                Reaped::Alive => {}
             }
         }
     }
 
-    fn ended(&mut self, pid: Pid, status: ExitStatus) -> Result<(), WireError> {
-        let found = self.tasks.iter().find(|(_, task)| task.pid == pid.as_raw());
+    fn ended(&mut self, pid: i32, status: ExitStatus) -> Result<(), WireError> {
+        let found = self.tasks.iter().find(|(_, task)| task.pid == pid);
         let Some(id) = found.map(|(id, _)| *id) else {
             return Ok(());
         };
@@ -365,8 +367,9 @@ impl Session {
         }
     }
 
-    /// Kills until nobody is left. On the host, stops first, so that nobody forks away.
-    fn kill_everybody(&mut self) {
+    /// Kills until nobody is left, or only those who may not be signalled: how many. On the host,
+    /// stops first, so that nobody forks away.
+    fn kill_everybody(&mut self) -> u32 {
         let mut forbidden_rounds = 0;
         // What cannot be told any more does not keep anybody alive.
         while self.reap().unwrap_or(Children::Some) == Children::Some {
@@ -374,17 +377,18 @@ impl Session {
                 Scope::Namespace => signal_everybody(Scope::Namespace, libc::SIGKILL),
                 Scope::Descendants => match kill_descendants() {
                     Killed::SomeOrNone => forbidden_rounds = 0,
-                    Killed::Forbidden => forbidden_rounds += 1,
+                    Killed::Forbidden(left) if forbidden_rounds >= MOST_FORBIDDEN_ROUNDS => {
+                        return left;
+                    }
+                    Killed::Forbidden(_) => forbidden_rounds += 1,
                 },
-            }
-            if forbidden_rounds > MOST_FORBIDDEN_ROUNDS {
-                return;
             }
             let _ = self.sender.flush(&self.control);
             let mut entries = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
             let _ = poll(&mut entries, PollTimeout::from(KILL_INTERVAL_MS));
             self.drain_signals();
         }
+        0
     }
 
     fn say_bye(&mut self) {

@@ -4,7 +4,7 @@
     reason = "fork, exec, prctl, ioctl and seccomp have no safe wrapper"
 )]
 
-use kotak_guard::proto::BpfInsn;
+use kotak_guard::proto::{BpfInsn, ExitStatus};
 use nix::errno::Errno;
 use std::{
     mem::zeroed,
@@ -192,6 +192,38 @@ pub(crate) fn fork() -> Result<Forked, Errno> {
     match Errno::result(unsafe { libc::fork() })? {
         0 => Ok(Forked::Child),
         pid => Ok(Forked::Parent(pid)),
+    }
+}
+
+/// What waitpid(2) had to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reaped {
+    /// A child ended.
+    Ended(libc::pid_t, ExitStatus),
+    /// A child changed in another way, and lives.
+    Alive,
+    /// There are children, and none has changed.
+    Nobody,
+    /// There is no child.
+    NoChild,
+}
+
+/// Takes the status of one child without waiting. The raw status is read here: a wrapper that
+/// knows no real-time signals would fail after the kernel has given the status away for good.
+pub(crate) fn reap_one() -> Reaped {
+    let mut status = 0;
+    // SAFETY: writes one integer that lives on this stack.
+    match Errno::result(unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) }) {
+        Ok(0) => Reaped::Nobody,
+        Ok(pid) if libc::WIFEXITED(status) => {
+            Reaped::Ended(pid, ExitStatus::Code(libc::WEXITSTATUS(status)))
+        }
+        Ok(pid) if libc::WIFSIGNALED(status) => {
+            Reaped::Ended(pid, ExitStatus::Signal(libc::WTERMSIG(status)))
+        }
+        Err(Errno::ECHILD) => Reaped::NoChild,
+        // EINTR, or a stop that was not asked for.
+        Ok(_) | Err(_) => Reaped::Alive,
     }
 }
 

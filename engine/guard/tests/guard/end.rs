@@ -1,6 +1,9 @@
 //! Nobody survives: end of the engine, shutdown, a stalled engine, signals to the watcher.
 
-use crate::harness::{Guard, Place, carriers, eventually, marker, places};
+use crate::harness::{
+    BINARY, Guard, Place, User, carriers, eventually, host_setup, marker, places, shared_directory,
+    users,
+};
 use kotak_guard::{
     proto::{Event, ExecStage, ExitStatus, Request},
     wire::encode,
@@ -9,7 +12,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use std::{io::Write, path::Path};
+use std::{fs, io::Write, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
 /// A daemon after the book: two forks, a session of its own, deaf to every polite signal.
 fn start_daemon(guard: &mut Guard, marker: &str) {
@@ -139,7 +142,7 @@ fn the_watcher_outlives_the_signals_of_a_terminal_and_a_service_manager() {
     }
     assert_eq!(guard.sh("exit 8").status, ExitStatus::Code(8));
     // It leads a session of its own, so no terminal signals it.
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", guard.pid())).unwrap();
+    let stat = fs::read_to_string(format!("/proc/{}/stat", guard.pid())).unwrap();
     let fields: Vec<&str> = stat
         .rsplit(')')
         .next()
@@ -157,7 +160,7 @@ fn the_programs_of_a_killed_watcher_do_not_outlive_it() {
     kill(Pid::from_raw(guard.pid()), Signal::SIGKILL).unwrap();
     drop(guard);
     eventually("the program is gone", || {
-        match std::fs::read_to_string(format!("/proc/{sleeper}/stat")) {
+        match fs::read_to_string(format!("/proc/{sleeper}/stat")) {
             Ok(stat) => stat.contains(") Z "),
             Err(_) => true,
         }
@@ -180,4 +183,60 @@ fn an_engine_that_does_not_read_keeps_nobody_unreaped() {
         !Path::new(&format!("/proc/{sleeper}")).exists()
     });
     guard.hang_up();
+}
+
+#[test]
+fn processes_of_another_user_that_survive_a_shutdown_are_counted() {
+    // Only root can make a guard of one user and a program of another.
+    if !users().contains(&User::Root) {
+        return;
+    }
+    let directory = shared_directory();
+    let copy = |from: &str, name: &str, mode: u32| {
+        let path = directory.join(name);
+        fs::copy(from, &path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let binary = copy(BINARY, "guard", 0o755);
+    let become_user = copy("/usr/bin/setpriv", "become", 0o4755);
+    let as_another = [&become_user, "--reuid=65533", "--", "sleep", "1003"];
+    let start = || {
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
+            .args([&binary, "host", "13"]);
+        let mut guard = Guard::spawn_command(command);
+        guard.set_up(host_setup()).unwrap();
+        guard
+    };
+    let survivors = |guard: &mut Guard| {
+        guard.send(&Request::Shutdown { grace_ms: 0 }, &[]);
+        let mut counted = 0;
+        loop {
+            match guard.receive() {
+                Some((Event::Survivors { processes }, _)) => counted = processes,
+                Some((Event::Bye, _)) => return counted,
+                Some(_) => {}
+                None => panic!("the guard went without a word"),
+            }
+        }
+    };
+
+    let mut guard = start();
+    let id = guard.exec_silent(&as_another);
+    let (survivor, _) = guard.started(id);
+    eventually("it is another user's", || {
+        let status = fs::read_to_string(format!("/proc/{survivor}/status")).unwrap();
+        status.contains("Uid:\t65533\t65533")
+    });
+    assert_eq!(survivors(&mut guard), 1);
+    kill(Pid::from_raw(survivor), Signal::SIGKILL).unwrap();
+
+    // The control: of the guard's own user nobody survives, and none is counted.
+    let mut guard = start();
+    let id = guard.exec_silent(&["sleep", "1003"]);
+    guard.started(id);
+    assert_eq!(survivors(&mut guard), 0);
+    fs::remove_dir_all(directory).unwrap();
 }

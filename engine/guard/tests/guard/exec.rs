@@ -17,6 +17,9 @@ fn exit_codes_and_signals_come_back_as_they_are() {
         assert_eq!(guard.sh("exit 7").status, ExitStatus::Code(7));
         assert_eq!(guard.sh("kill -KILL $$").status, ExitStatus::Signal(9));
         assert_eq!(guard.sh("kill -TERM $$").status, ExitStatus::Signal(15));
+        // Real-time signals have no names, and are signals all the same.
+        assert_eq!(guard.sh("kill -34 $$").status, ExitStatus::Signal(34));
+        assert_eq!(guard.sh("kill -64 $$").status, ExitStatus::Signal(64));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::raw_mode::RawMode;
-use crate::session::{Ended, Session};
+use crate::session::{Ended, Session, by_signal};
 use crate::signals::{Forwarded, stop_here};
 use kotak_engine::manager::{Engine, Exec, ExecRequest, ExecStdio, SandboxRequest};
 use kotak_engine::process::Terminal;
@@ -31,18 +31,24 @@ pub(crate) async fn session(
     let raw = RawMode::remember().map_err(|error| terminal_failed(&error))?;
     // Listened to before anything is launched, so that no signal can leave a session behind.
     let mut signals = Signals::listen().map_err(|error| terminal_failed(&error))?;
-    let session = Session::launch(engine, request, &argv).await?;
+    let session = tokio::select! {
+        launched = Session::launch(engine, request, &argv) => launched?,
+        // A launch that is given up leaves nothing, and has no history yet.
+        number = signals.end.recv() => return Ok(by_signal(number)),
+    };
     let result = async {
         let (cols, rows) = size();
         let stdio = ExecStdio::Pty { cols, rows };
-        let exec = session
-            .exec(ExecRequest {
-                argv,
-                cwd,
-                env: Vec::new(),
-                stdio,
-            })
-            .await?;
+        let exec = session.exec(ExecRequest {
+            argv,
+            cwd,
+            env: Vec::new(),
+            stdio,
+        });
+        let exec = tokio::select! {
+            started = exec => started?,
+            number = signals.end.recv() => return Ok(Ended::Signal(number)),
+        };
         raw.enter().map_err(|error| terminal_failed(&error))?;
         join(&exec, &raw, &mut signals).await
     }

@@ -1,12 +1,14 @@
 //! One session of the command: launched, run, ended, and written to the history.
 
 use crate::badge::badge_line;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::launch::say;
+use kotak_engine::backend::SandboxBackend;
 use kotak_engine::error::Problem;
 use kotak_engine::manager::{
     Engine, Exec, ExecEnd, ExecRequest, SandboxManager, SandboxPort, SandboxRequest, SandboxState,
 };
+use kotak_engine::spec::NetworkMode;
 use kotak_engine::store::{SessionEnd, SessionStart};
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -35,7 +37,7 @@ impl<'a> Session<'a> {
     ) -> Result<Self, Failure> {
         let started_at_ms = now_ms();
         let network = request.spec.network();
-        let start = session_start(&request, argv, started_at_ms);
+        let mut start = session_start(&request, argv, started_at_ms);
         let session = Self {
             engine,
             id: start.id.clone(),
@@ -45,6 +47,10 @@ impl<'a> Session<'a> {
             .launch(request)
             .await
             .map_err(Failure::launch_refused)?;
+        if handle.backend == Some(SandboxBackend::None) {
+            // Whatever the default would be in a sandbox: without one, the network is the host's.
+            start.network = Some(NetworkMode::Open);
+        }
         engine.store().session_started(start);
         engine
             .store()
@@ -66,10 +72,12 @@ impl<'a> Session<'a> {
             causes: Vec::new(),
             fix: None,
         });
-        session
-            .close(&Err(Failure::launch_broke(problem.clone())))
-            .await;
-        Err(Failure::launch_broke(problem))
+        if let Err(left) = session.end_tree().await {
+            failure::report(&left, false);
+        }
+        let broke = Err(Failure::launch_broke(problem));
+        session.record(&broke);
+        broke.map(|(_, _)| session)
     }
 
     pub(crate) fn id(&self) -> &str {
@@ -106,9 +114,16 @@ impl<'a> Session<'a> {
             Ended::Program(end) => Ok((end.exit_code, end.signal)),
             Ended::Signal(number) => Ok((128 + number, Some(number))),
         });
-        self.close(&result).await;
-        // An exit code has eight bits, and 128 + n fits into them for every signal.
-        result.map(|(code, _)| u8::try_from(code).unwrap_or(u8::MAX))
+        let result = match (result, self.end_tree().await) {
+            (Ok(_), Err(left)) => Err(Failure::broke(left)),
+            (result, Ok(())) => result,
+            (result @ Err(_), Err(left)) => {
+                failure::report(&left, false);
+                result
+            }
+        };
+        self.record(&result);
+        result.map(|(code, _)| exit_code(code))
     }
 
     fn broken(&self, reason: &str) -> Failure {
@@ -124,12 +139,17 @@ impl<'a> Session<'a> {
         }))
     }
 
-    /// Ends the tree and writes the end to the history.
-    async fn close(&self, result: &Result<(i32, Option<i32>), Failure>) {
-        if let Err(problem) = self.manager().destroy(&self.id).await {
+    /// Ends the tree; an error when something of it may still run.
+    async fn end_tree(&self) -> Result<(), Problem> {
+        match self.manager().destroy(&self.id).await {
             // It is gone already.
-            tracing::debug!(code = problem.code, "{}", problem.message);
+            Err(problem) if problem.code == "NO_SUCH_SESSION" => Ok(()),
+            ended => ended,
         }
+    }
+
+    /// Writes the end to the history.
+    fn record(&self, result: &Result<(i32, Option<i32>), Failure>) {
         let end = match result {
             Ok((code, signal)) => SessionEnd {
                 state: SandboxState::Destroyed,
@@ -153,16 +173,29 @@ impl<'a> Session<'a> {
     }
 }
 
+/// The exit code of a Kotak that a signal ended.
+pub(crate) fn by_signal(number: i32) -> u8 {
+    exit_code(128 + number)
+}
+
+/// An exit code has eight bits, and 128 + n fits into them for every signal.
+fn exit_code(code: i32) -> u8 {
+    u8::try_from(code).unwrap_or(u8::MAX)
+}
+
 fn session_start(request: &SandboxRequest, argv: &[OsString], started_at_ms: u64) -> SessionStart {
     let spec = &request.spec;
-    let words: Vec<_> = argv.iter().map(|word| word.to_string_lossy()).collect();
-    let program = words.first().map_or("", |program| program.as_ref());
+    let program = argv
+        .first()
+        .map(|program| program.to_string_lossy().into_owned())
+        .unwrap_or_default();
     SessionStart {
         id: spec.session_id().to_string(),
         workspace: spec.workspace_id().to_string(),
-        title: program.rsplit('/').next().unwrap_or(program).to_owned(),
+        title: program.rsplit('/').next().unwrap_or(&program).to_owned(),
         cwd: spec.workdir().map(ToString::to_string).unwrap_or_default(),
-        program: words.join(" "),
+        // Never the arguments: they may hold secrets.
+        program,
         requested_backend: request.choice,
         network: Some(spec.network()),
         started_at_ms,

@@ -14,6 +14,20 @@ fn counter(path: &Path) -> u64 {
         .unwrap_or(0)
 }
 
+// After the list was looked at by a shutdown, nobody would end a session that is added.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closing_engine_takes_no_session_into_its_list() {
+    let rig = Rig::start().await;
+    let info = rig.launch(BackendChoice::None, "true").await;
+    rig.engine.wait(&info.id).await.unwrap();
+    let session = || crate::manager::session::Session::new(info.clone());
+    let done = session();
+    done.set_done();
+    assert!(rig.engine.0.add(done));
+    rig.engine.shutdown().await;
+    assert!(!rig.engine.0.add(session()));
+}
+
 async fn a_counter_stands_still_while_suspended(rig: &Rig, backend: BackendChoice) {
     let file = rig.work().join(format!("counter-{backend:?}"));
     let marker = marker();

@@ -248,11 +248,16 @@ impl Tree {
             cgroup.kill();
             cgroup.remove().await;
         }
-        match (ended, self.link.survivors()) {
-            (false, _) => Err(TreeError::StillRunning),
-            (true, 0) => Ok(()),
-            (true, processes) => Err(TreeError::Survivors { processes }),
-        }
+        how_it_ended(ended, self.link.survivors())
+    }
+}
+
+/// Whether the guard came to its end, and whom it could not take with it.
+fn how_it_ended(ended: bool, survivors: u32) -> Result<(), TreeError> {
+    match (ended, survivors) {
+        (false, _) => Err(TreeError::StillRunning),
+        (true, 0) => Ok(()),
+        (true, processes) => Err(TreeError::Survivors { processes }),
     }
 }
 
@@ -329,5 +334,19 @@ mod tests {
 
         let whole = guard_that_says(Event::Frozen { processes: 3 });
         assert!(freeze_by_guard(&whole).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_guard_that_left_somebody_alive_did_not_end_its_session() {
+        for (processes, code) in [(0, None), (2, Some("PROCESS_DOES_NOT_DIE"))] {
+            let (own, guard) = control_pair().unwrap();
+            send(&guard, &Event::Survivors { processes }, &[]).unwrap();
+            send(&guard, &Event::Bye, &[]).unwrap();
+            drop(guard);
+            let link = GuardLink::new(own).unwrap();
+            link.closed().await;
+            let ended = how_it_ended(true, link.survivors());
+            assert_eq!(ended.err().map(|error| error.code()), code);
+        }
     }
 }

@@ -419,3 +419,23 @@ fn sessions_of_an_engine_that_is_gone_are_ended_and_those_of_a_running_one_are_n
     let mine = sessions.iter().find(|row| row.id == "mine").unwrap();
     assert_eq!((mine.ended_at_ms, mine.error_code.as_deref()), (None, None));
 }
+
+#[test]
+fn a_database_that_was_busy_at_the_start_is_written_once_it_is_free() {
+    let root = tempfile::tempdir().unwrap();
+    drop(open_clean(root.path()));
+    let lock = fs::File::options()
+        .write(true)
+        .open(database(root.path()).with_extension("lock"))
+        .unwrap();
+    lock.lock().unwrap();
+    let (store, problems) = open(root.path());
+    assert_eq!(codes(&problems), ["DATABASE_BUSY"]);
+    store.session_started(start("waits"));
+    drop(lock);
+    assert!(store.flush());
+    drop(store);
+    let kept = open_clean(root.path()).sessions(10).unwrap();
+    assert_eq!(kept.len(), 1);
+    assert_eq!(kept[0].id, "waits");
+}

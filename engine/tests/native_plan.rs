@@ -93,6 +93,7 @@ impl Tree {
         HostContext {
             uid: self.uid,
             gid: self.uid,
+            passwd_home: None,
             env: vec![(b"PATH".to_vec(), search.into_bytes())],
             kotak: KotakPaths {
                 state: vec![home.join(".local/state/kotak")],

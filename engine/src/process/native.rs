@@ -12,6 +12,7 @@ use crate::backend::{FD_CONTROL, FD_GUARD, FD_STATUS, NativePlan, Pin};
 use crate::sys::spawn::{ChildPlan, Image, OnSpawnerDeath};
 use nix::fcntl::OFlag;
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::ffi::{CString, OsStr};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -42,6 +43,7 @@ const STATUS_KEPT: usize = 64 * 1024;
 /// Launches a native session.
 pub async fn launch(plan: &NativePlan) -> Result<Tree, LaunchError> {
     let spawner = Spawner::shared().map_err(LaunchError::Spawn)?;
+    make_room(plan.pins.len())?;
     // Held until the sandbox is verified, so that no inode number is given to another file.
     let _pins = plan.pins.iter().map(pin).collect::<Result<Vec<_>, _>>()?;
     let launching = start(spawner, plan).await?;
@@ -189,6 +191,26 @@ fn one_line(line: &str) -> String {
         .collect()
 }
 
+/// Descriptors that an engine needs besides the pins of one launch.
+const OTHER_FILES: u64 = 512;
+
+/// Raises the soft limit of open files when a launch pins more than it allows, as far as the hard
+/// limit goes.
+fn make_room(pins: usize) -> Result<(), LaunchError> {
+    let failed = LaunchError::descriptor("the limit of open files");
+    let wanted = u64::try_from(pins)
+        .unwrap_or(u64::MAX)
+        .saturating_add(OTHER_FILES);
+    let raise = || -> nix::Result<()> {
+        let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+        if soft < wanted && soft < hard {
+            setrlimit(Resource::RLIMIT_NOFILE, wanted.min(hard), hard)?;
+        }
+        Ok(())
+    };
+    raise().map_err(io::Error::from).map_err(failed)
+}
+
 /// Opens a bind source without following a last symlink, and compares it with what the policy
 /// saw.
 fn pin(pin: &Pin) -> Result<File, LaunchError> {
@@ -201,7 +223,10 @@ fn pin(pin: &Pin) -> Result<File, LaunchError> {
         .read(true)
         .custom_flags(libc::O_PATH | libc::O_NOFOLLOW)
         .open(&path)
-        .map_err(|cause| changed(Some(cause)))?;
+        .map_err(|cause| match cause.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE) => LaunchError::descriptor("a bind source")(cause),
+            _ => changed(Some(cause)),
+        })?;
     let found = file.metadata().map_err(|cause| changed(Some(cause)))?;
     if (found.dev(), found.ino()) != (pin.id.dev, pin.id.ino) {
         return Err(changed(None));

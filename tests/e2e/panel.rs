@@ -79,14 +79,41 @@ impl Panel {
         id
     }
 
-    /// Shows a session's pane.
+    /// Shows a session's pane. Clicks again as long as it is not there: the list moves under the
+    /// pointer while sessions come and go.
     pub(crate) async fn reveal(&self, id: &str) {
+        let script = format!(
+            "if (document.querySelector(\"{}\")) return true; \
+             document.querySelector(\"[data-testid=session-row][data-session-id='{id}']\")?.click(); \
+             return false;",
+            pane(id)
+        );
         self.window
-            .click(&format!(
-                "[data-testid=session-row][data-session-id='{id}']"
-            ))
+            .until(&format!("the pane of {id}"), &script)
             .await;
-        self.window.find(&pane(id)).await;
+    }
+
+    /// Waits until a session's terminal runs `program` in its foreground.
+    pub(crate) async fn runs(&self, id: &str, program: &str) {
+        for _ in 0..1200 {
+            let running = self
+                .invoke("processes", json!({ "id": id }))
+                .await
+                .expect("processes");
+            let found = running.as_array().is_some_and(|list| {
+                list.iter().any(|process| {
+                    process["foreground"] == json!(true)
+                        && process["command"]
+                            .as_str()
+                            .is_some_and(|line| line.contains(program))
+                })
+            });
+            if found {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        panic!("{program} does not run in {id}");
     }
 
     /// Waits until a pane's session is in `phase`.

@@ -109,6 +109,7 @@ async fn typing_running_resizing_interrupting_and_ending() {
         panel
             .line(&id, "trap - WINCH; sleep 100000; echo after-$((2+3))")
             .await;
+        panel.runs(&id, "sleep 100000").await;
         panel.keys(&id, &control('c')).await;
         panel.line(&id, "echo interrupted-$((6*7))").await;
         panel.shows(&id, "interrupted-42").await;
@@ -223,16 +224,7 @@ async fn closing_a_pane_with_a_running_child_asks_first() {
     panel.shows(&id, "started").await;
     panel.line(&id, "clear; sleep 31536001").await;
     // The child has to be there before the question can name it.
-    for _ in 0..600 {
-        let running = panel
-            .invoke("processes", json!({ "id": id }))
-            .await
-            .expect("processes");
-        if running.to_string().contains("31536001") {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    panel.runs(&id, "31536001").await;
     panel.keys(&id, &chord('w')).await;
     panel.window.until("a question that names the program", "const d = document.querySelector('dialog[open]'); return !!d && d.textContent.includes('31536001')").await;
     panel.window.script(

@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where the built programs are: `KOTAK_BIN_DIR`, else beside the running test.
+/// Where the built programs are: `KOTAK_BIN_DIR`, else beside or above the running program.
 ///
 /// # Panics
 /// When the programs were not built; the message says how.
@@ -14,9 +14,11 @@ use std::process::{Command, Stdio};
 pub fn program(name: &str) -> PathBuf {
     let dir = std::env::var_os("KOTAK_BIN_DIR").map_or_else(
         || {
-            let test = std::env::current_exe().unwrap_or_default();
-            test.parent()
-                .and_then(Path::parent)
+            let own = std::env::current_exe().unwrap_or_default();
+            // A test lies one folder deeper than the programs, a bench beside them.
+            own.ancestors()
+                .skip(1)
+                .find(|dir| dir.join(name).exists())
                 .map(Path::to_path_buf)
                 .unwrap_or_default()
         },

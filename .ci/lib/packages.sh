@@ -45,7 +45,7 @@ install_packages() {
   say "Kotak will now install, with apt-get, $why (its output goes to $log):"
   printf '  %s\n' "$@"
   as_root env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -qq -y -o Dpkg::Use-Pty=0 --no-install-recommends --no-remove "$@" >"$log" 2>&1 || {
+    apt-get install -qq -y -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 --no-install-recommends --no-remove "$@" >"$log" 2>&1 || {
     cat "$log" >&2
     die "apt-get could not install: $*
 Nothing of yours was removed. Mend what apt-get says above, then run the same command again."

@@ -1,6 +1,10 @@
 //! What the window and the command exchange with the engine: one snapshot, a stream of deltas,
 //! and requests. Generated to TypeScript by `ts-rs`; a contract test compares the committed files.
 
+mod network;
+
+pub use network::*;
+
 use crate::backend::{BackendChoice, SandboxBackend};
 use crate::error::Problem;
 use crate::manager::SandboxHandle;
@@ -31,6 +35,12 @@ pub struct Snapshot {
     pub home: String,
     /// Version of the application.
     pub version: String,
+    /// Questions that wait, oldest first, then missed ones.
+    pub prompts: Vec<Prompt>,
+    /// Questions beyond those, by session.
+    pub folded: Vec<FoldedPrompts>,
+    /// The operator's rules, oldest first.
+    pub rules: Vec<RuleInfo>,
     /// Things to tell that are no session's: a database set aside, a log that cannot be written.
     pub notices: Vec<Problem>,
 }
@@ -67,6 +77,8 @@ pub struct SessionInfo {
     pub ended_at_ms: Option<u64>,
     /// Refusals not yet looked at.
     pub unread_refusals: u32,
+    /// What its network did; all zero where it is not observed.
+    pub counts: NetworkCounts,
 }
 
 impl SessionInfo {
@@ -134,6 +146,34 @@ pub enum UiEvent {
         /// What.
         notice: Problem,
     },
+    /// Rows that are new or changed, newest last.
+    Activity {
+        /// The rows.
+        rows: Vec<ActivityRow>,
+        /// Rows that came too fast to be sent and were only counted.
+        #[ts(type = "number")]
+        skipped: u64,
+    },
+    /// A question is new or changed.
+    Prompt {
+        /// The question.
+        prompt: Box<Prompt>,
+    },
+    /// A question was answered, or is no more.
+    PromptGone {
+        /// Its id.
+        id: String,
+    },
+    /// Questions of a session that are not shown one by one; zero hosts ends it.
+    PromptsFolded {
+        /// How many.
+        folded: FoldedPrompts,
+    },
+    /// Rules changed: all of them.
+    Rules {
+        /// All rules, oldest first.
+        rules: Vec<RuleInfo>,
+    },
     /// The window was asked to close while sessions run; it answers with `quit` or `keepOpen`.
     CloseRequested,
     /// Another start of the application was asked for and sent here.
@@ -156,6 +196,9 @@ pub struct LaunchRequest {
     /// Network; absent takes the default (`open`), and it must be absent for `none`.
     #[serde(default)]
     pub network: Option<NetworkMode>,
+    /// Extra allowed domains for this session (REQ TM-5); only with `allowlist` and `ask`.
+    #[serde(default)]
+    pub extra_domains: Vec<String>,
     /// Mode.
     #[serde(default)]
     pub mode: Mode,
@@ -248,6 +291,10 @@ pub struct Settings {
     pub warn_multiline_paste: bool,
     /// Ask before closing a pane whose program runs.
     pub confirm_close: bool,
+    /// Seconds until an unanswered question denies, 10 to 600 (REQ EG-9).
+    pub prompt_seconds: u32,
+    /// Tell of questions by a desktop notification while the window is not focused.
+    pub notify_prompts: bool,
     /// Draw terminals with WebGL.
     pub webgl: bool,
     /// Screen reader mode of the terminal.
@@ -263,6 +310,8 @@ impl Default for Settings {
             scrollback_lines: 10_000,
             warn_multiline_paste: true,
             confirm_close: true,
+            prompt_seconds: 60,
+            notify_prompts: true,
             webgl: false,
             screen_reader: false,
         }

@@ -9,6 +9,7 @@
 //! | [`probe`] | `HostReport`: what this machine can do, and why not | facts only, through traits |
 //! | [`policy`] | `Policy`: what a session may do | only through `HostFs` |
 //! | [`backend`] | `LaunchPlan` generators: bubblewrap, seccomp | no |
+//! | [`egress`] | the decision, the proxies, ask first | sockets |
 //! | [`process`] | spawning, the guard link, PTYs | yes |
 //! | [`events`] | what happens to a session | no |
 //! | [`store`] | SQLite, settings, logs | files of its own |
@@ -19,6 +20,7 @@
 
 pub mod api;
 pub mod backend;
+pub mod egress;
 pub mod error;
 pub mod events;
 #[cfg(test)]

@@ -113,6 +113,7 @@ impl Scene {
             cwd: self.stage.work().display().to_string(),
             backend,
             network: (backend != BackendChoice::None).then_some(NetworkMode::Open),
+            extra_domains: Vec::new(),
             mode: Mode::Chat,
             protected_paths: Vec::new(),
             cols: 80,

@@ -168,6 +168,9 @@ impl Engine {
             last_choices: shared.store.last_choices(RECENT).unwrap_or_default(),
             home: shared.view.home.to_string_lossy().into_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            prompts: Vec::new(),
+            folded: Vec::new(),
+            rules: Vec::new(),
             notices,
         }
     }

@@ -1,9 +1,9 @@
 //! The stream of changes that a window reads: batched, coalesced, bounded.
 
-use crate::api::{SessionInfo, Settings, UiEvent};
+use crate::api::{ActivityRow, SessionInfo, Settings, UiEvent};
 use crate::events::{Received, Subscription};
 use crate::probe::HostReport;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -101,6 +101,8 @@ impl EventStream {
 struct Batch {
     events: Vec<Option<UiEvent>>,
     places: HashMap<Place, usize>,
+    rows: BTreeMap<i64, ActivityRow>,
+    skipped: u64,
 }
 
 /// Events with an equal place replace each other.
@@ -109,17 +111,34 @@ enum Place {
     Session(String),
     Host,
     Settings,
+    Prompt(String),
+    Folded(String),
+    Rules,
 }
+
+/// Rows that one batch carries; more are counted, and the window pages them from the store.
+const ROWS: usize = 500;
 
 impl Batch {
     fn add(&mut self, event: UiEvent) {
+        if let UiEvent::Activity { rows, skipped } = event {
+            self.add_rows(rows, skipped);
+            return;
+        }
         let place = match &event {
             UiEvent::Session { session } => Place::Session(session.id.clone()),
             UiEvent::SessionGone { id } => Place::Session(id.clone()),
             UiEvent::Host { .. } => Place::Host,
             UiEvent::Settings { .. } => Place::Settings,
+            UiEvent::Prompt { prompt } => Place::Prompt(prompt.id.clone()),
+            UiEvent::PromptGone { id } => Place::Prompt(id.clone()),
+            UiEvent::PromptsFolded { folded } => Place::Folded(folded.session_id.clone()),
+            UiEvent::Rules { .. } => Place::Rules,
             // Each of these is news of its own.
-            UiEvent::Notice { .. } | UiEvent::Activated { .. } | UiEvent::CloseRequested => {
+            UiEvent::Activity { .. }
+            | UiEvent::Notice { .. }
+            | UiEvent::Activated { .. }
+            | UiEvent::CloseRequested => {
                 self.events.push(Some(event));
                 return;
             }
@@ -130,12 +149,31 @@ impl Batch {
         self.events.push(Some(event));
     }
 
+    /// Rows of one batch travel in one event; a later row of the same id replaces the earlier.
+    fn add_rows(&mut self, rows: Vec<ActivityRow>, skipped: u64) {
+        self.skipped = self.skipped.saturating_add(skipped);
+        for row in rows {
+            if self.rows.len() == ROWS && !self.rows.contains_key(&row.id) {
+                self.skipped = self.skipped.saturating_add(1);
+            } else {
+                self.rows.insert(row.id, row);
+            }
+        }
+    }
+
     fn is_empty(&self) -> bool {
-        self.events.is_empty()
+        self.rows.is_empty() && self.skipped == 0 && self.events.is_empty()
     }
 
     fn events(self) -> Vec<UiEvent> {
-        self.events.into_iter().flatten().collect()
+        let mut events: Vec<_> = self.events.into_iter().flatten().collect();
+        if !self.rows.is_empty() || self.skipped > 0 {
+            events.push(UiEvent::Activity {
+                rows: self.rows.into_values().collect(),
+                skipped: self.skipped,
+            });
+        }
+        events
     }
 }
 

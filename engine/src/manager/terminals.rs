@@ -209,6 +209,7 @@ impl Shared {
             started_at_ms: now_ms(),
             ended_at_ms: None,
             unread_refusals: 0,
+            counts: crate::api::NetworkCounts::default(),
         };
         let session = Session::new(info.clone());
         if !self.add(Arc::clone(&session)) {

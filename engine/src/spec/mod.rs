@@ -4,6 +4,7 @@
 //! Wire form: camelCase, unknown fields refused, defaults that change nothing.
 
 mod error;
+mod host;
 mod ids;
 mod json;
 mod path;
@@ -12,6 +13,7 @@ mod valid;
 mod validate;
 
 pub use error::*;
+pub use host::*;
 pub use ids::*;
 pub use path::*;
 pub use sandbox_spec::*;

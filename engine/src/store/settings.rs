@@ -15,6 +15,8 @@ const FILE_NAME: &str = "config.toml";
 const SIZE_LIMIT: u64 = 256 << 10;
 const FONT_SIZES: std::ops::RangeInclusive<u16> = 8..=40;
 const SCROLLBACK: std::ops::RangeInclusive<u32> = 1_000..=200_000;
+/// Seconds until an unanswered question denies.
+const PROMPT_SECONDS: std::ops::RangeInclusive<u32> = 10..=600;
 const FONT_FAMILY_LIMIT: usize = 200;
 
 /// Why settings could not be read or saved.
@@ -274,6 +276,14 @@ fn check(
         let found = settings.scrollback_lines;
         return invalid(
             "scrollbackLines",
+            format!("{found} is not between {low} and {high}"),
+        );
+    }
+    if !PROMPT_SECONDS.contains(&settings.prompt_seconds) {
+        let (low, high) = (PROMPT_SECONDS.start(), PROMPT_SECONDS.end());
+        let found = settings.prompt_seconds;
+        return invalid(
+            "promptSeconds",
             format!("{found} is not between {low} and {high}"),
         );
     }

@@ -39,6 +39,7 @@ fn choice(cwd: &str) -> LaunchRequest {
         cwd: cwd.to_owned(),
         backend: BackendChoice::Native,
         network: None,
+        extra_domains: Vec::new(),
         mode: Mode::Review,
         protected_paths: vec!["/code/keep".to_owned()],
         cols: 80,

@@ -63,6 +63,7 @@ impl Rig {
             cwd: self.work().to_str().unwrap().to_owned(),
             backend,
             network: None,
+            extra_domains: Vec::new(),
             mode: Mode::Chat,
             protected_paths: Vec::new(),
             cols: 80,

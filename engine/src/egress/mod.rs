@@ -1,0 +1,13 @@
+//! Egress: what a session may reach, decided by one pure function and enforced by a pair of
+//! proxies of its own (REQ EG-1…12).
+//!
+//! | module | what | touches the host |
+//! |---|---|---|
+//! | [`decide`] | one verdict for one request: allow with its source, deny with its reason, or ask | no |
+//! | [`gate`] | what the proxies ask of the session, and tell it | no |
+//!
+//! Every route (HTTP, SOCKS5, transparent, DNS) makes an [`gate::Attempt`] and puts it to the
+//! session's [`gate::Gate`]; none decides anything by itself.
+
+pub mod decide;
+pub mod gate;

@@ -1,6 +1,6 @@
 //! The window's life: one instance, state kept, closing asked for, sessions ended at the end.
 
-use crate::commands;
+use crate::{commands, network};
 use crate::stream::Stream;
 use kotak_engine::api::UiEvent;
 use kotak_engine::manager::Engine;
@@ -26,6 +26,7 @@ pub(crate) fn run(engine: Engine, folder: Option<&Path>) -> Result<(), Box<dyn s
         .plugin(tauri_plugin_window_state::Builder::new().build())
         .plugin(tauri_plugin_clipboard_manager::init())
         .plugin(tauri_plugin_dialog::init())
+        .plugin(tauri_plugin_notification::init())
         .plugin(tauri_plugin_opener::init())
         .manage(engine)
         .manage(stream)
@@ -53,6 +54,19 @@ pub(crate) fn run(engine: Engine, folder: Option<&Path>) -> Result<(), Box<dyn s
             commands::open_link,
             commands::read_clipboard,
             commands::write_clipboard,
+            network::activity,
+            network::timeline,
+            network::network_policy,
+            network::add_rule,
+            network::remove_rule,
+            network::answer_prompt,
+            network::hold_prompt,
+            network::release_prompt,
+            network::test_destination,
+            network::cut_connection,
+            network::export_activity,
+            network::mark_seen,
+            network::notify,
             commands::quit,
             commands::keep_open,
         ])

@@ -6,6 +6,7 @@
 mod commands;
 mod lifecycle;
 mod link;
+mod network;
 mod shell_events;
 mod stream;
 

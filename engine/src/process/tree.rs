@@ -120,7 +120,7 @@ impl Tree {
     /// By what means [`Tree::freeze`] works.
     #[must_use]
     pub fn freezer(&self) -> &'static str {
-        if self.cgroup.is_some() {
+        if self.cgroup.as_ref().is_some_and(SessionCgroup::can_freeze) {
             "cgroup"
         } else {
             "guard"
@@ -252,6 +252,25 @@ impl Tree {
     }
 }
 
+/// A process and its ancestors up to one of them, both included; `None` where `/proc` does not say
+/// that it descends from there.
+pub(super) fn line_of_descent(pid: i32, ancestor: i32) -> Option<Vec<i32>> {
+    let mut line = vec![pid];
+    let mut current = pid;
+    while current != ancestor {
+        let stat = std::fs::read(format!("/proc/{current}/stat")).ok()?;
+        let stat = String::from_utf8_lossy(&stat);
+        // The name stands in brackets and may hold any character; state and parent follow it.
+        let after_name = stat.rsplit_once(')')?.1;
+        current = after_name.split_ascii_whitespace().nth(1)?.parse().ok()?;
+        if current <= 0 {
+            return None;
+        }
+        line.push(current);
+    }
+    Some(line)
+}
+
 /// Whether the guard came to its end, and whom it could not take with it.
 fn how_it_ended(ended: bool, survivors: u32) -> Result<(), TreeError> {
     match (ended, survivors) {
@@ -348,5 +367,21 @@ mod tests {
             let ended = how_it_ended(true, link.survivors());
             assert_eq!(ended.err().map(|error| error.code()), code);
         }
+    }
+
+    #[test]
+    fn a_process_descends_from_its_parents_and_from_nobody_else() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let mut child = std::process::Command::new("sleep")
+            .arg("1000")
+            .spawn()
+            .unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        assert_eq!(line_of_descent(pid, own), Some(vec![pid, own]));
+        assert_eq!(line_of_descent(own, own), Some(vec![own]));
+        assert_eq!(line_of_descent(own, pid), None);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(line_of_descent(pid, own), None);
     }
 }

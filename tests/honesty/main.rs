@@ -10,6 +10,7 @@
 
 mod host;
 mod shortage;
+mod vanish;
 
 use kotak_engine::api::{LaunchRequest, Program, SessionInfo, SessionPhase};
 use kotak_engine::backend::{BackendChoice, SandboxBackend};

@@ -18,6 +18,8 @@ mod master;
 #[cfg(target_os = "linux")]
 pub mod native;
 #[cfg(target_os = "linux")]
+mod pins;
+#[cfg(target_os = "linux")]
 mod pty;
 pub mod scrollback;
 #[cfg(target_os = "linux")]

@@ -224,8 +224,15 @@ fn parents_come_first_and_no_mount_point_is_made_on_the_host() {
 fn every_bind_is_pinned_and_checked_by_its_inode() {
     let host = home();
     let plan = terminal_plan();
-    assert_eq!(plan.pins.len(), expectation(&plan).mounts.len());
-    for (pin, check) in plan.pins.iter().zip(&expectation(&plan).mounts) {
+    let (masked, bound): (Vec<_>, Vec<_>) = plan.pins.iter().partition(|pin| pin.masked);
+    let hidden: Vec<&[u8]> = masked.iter().map(|pin| pin.path.as_bytes()).collect();
+    assert!(!hidden.is_empty());
+    assert_eq!(hidden, expectation(&plan).unreadable);
+    for pin in masked {
+        assert_eq!(pin.id, host.id(pin.path.as_bytes()));
+    }
+    assert_eq!(bound.len(), expectation(&plan).mounts.len());
+    for (pin, check) in bound.into_iter().zip(&expectation(&plan).mounts) {
         let id = host.id(pin.path.as_bytes());
         assert_eq!((pin.id, check.dev, check.ino), (id, id.dev, id.ino));
         assert_eq!(check.path, pin.path.as_bytes());

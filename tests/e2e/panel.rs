@@ -24,8 +24,12 @@ impl Panel {
     }
 
     pub(crate) async fn open_with(arguments: &[&str]) -> Self {
+        Self::open_at(Stage::new(), arguments).await
+    }
+
+    /// Opens it with a home that was prepared.
+    pub(crate) async fn open_at(stage: Stage, arguments: &[&str]) -> Self {
         let desktop = Desktop::start();
-        let stage = Stage::new();
         let window = Window::open(&desktop, stage.home(), arguments).await;
         let panel = Self {
             window,

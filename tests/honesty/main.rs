@@ -9,6 +9,7 @@
 )]
 
 mod host;
+mod interrupted;
 mod shortage;
 mod vanish;
 
@@ -256,6 +257,16 @@ async fn a_bubblewrap_that_masks_nothing_is_found_out() {
             ["GUARD_REFUSED", "BWRAP_FAILED"].contains(&code(&broken)),
             "{broken:?}"
         );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bubblewrap_that_never_says_who_its_child_is_runs_into_the_deadline() {
+    // Its status pipe stays open, in it or in the guard: nothing ends the wait but time.
+    let name = "a_bubblewrap_that_never_says_who_its_child_is_runs_into_the_deadline";
+    if in_own_mounts(name) {
+        let broken = without(&[("--json-status-fd", 1)]).await;
+        assert_eq!(code(&broken), "LAUNCH_TIMEOUT", "{broken:?}");
     }
 }
 

@@ -1,9 +1,13 @@
 //! Names that change under Kotak's hands.
 
-use kotak_tests::stage::{SECRET, Stage};
+use kotak_tests::stage::Stage;
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 #[test]
 fn a_bind_source_swapped_for_a_symlink_is_never_the_wrong_directory() {
@@ -52,21 +56,27 @@ fn a_bind_source_swapped_for_a_symlink_is_never_the_wrong_directory() {
     assert_eq!(after.stdout, "right\n", "the control failed: {after:?}");
 }
 
-/// Waits until a name is free and takes it with `take`, which must not replace what is there. What
-/// is in the way is a mount point that a launch made; it must not outlive that launch.
-fn take_back(what: &str, launching: &AtomicBool, take: impl Fn() -> std::io::Result<()>) -> bool {
+/// Moves `aside` back to its name, and never over what stands there: that is a mount point that a
+/// launch made, and must not outlive it. Whether there was one.
+fn move_back(aside: &Path, name: &Path, launching: &AtomicBool) -> bool {
+    let mut met = false;
     let mut looks_after = 0;
-    let mut was_taken = false;
-    while let Err(error) = take() {
-        assert_eq!(error.kind(), std::io::ErrorKind::AlreadyExists, "{what}");
-        was_taken = true;
+    while let Err(errno) = renameat2(
+        AT_FDCWD,
+        aside,
+        AT_FDCWD,
+        name,
+        RenameFlags::RENAME_NOREPLACE,
+    ) {
+        assert_eq!(errno, Errno::EEXIST, "{}", name.display());
+        met = true;
         if !launching.load(Ordering::Relaxed) {
             looks_after += 1;
         }
-        assert!(looks_after < 200, "a mount point is left at {what}");
-        std::thread::sleep(std::time::Duration::from_millis(5));
+        assert!(looks_after < 200, "left on the host: {}", name.display());
+        std::thread::sleep(Duration::from_millis(5));
     }
-    was_taken
+    met
 }
 
 #[test]
@@ -74,28 +84,27 @@ fn a_secret_that_vanishes_while_it_is_masked_leaves_no_mount_point_on_the_host()
     // launch case: empty dotfiles or directories appear because a mask needed a mount point
     let stage = Stage::new();
     assert!(stage.terminal("true").succeeded(), "the control failed");
-    let (file, dir) = (stage.home().join(".netrc"), stage.home().join(".kube"));
-    let (copy, before) = (stage.home().join("copy"), stage.inventory());
-    fs::copy(&file, &copy).expect("a copy");
+    let before = stage.inventory();
+    let secrets = [".netrc", ".kube", ".cargo/credentials"].map(|name| stage.home().join(name));
+    let aside = stage.home().join("aside");
 
     let launching = AtomicBool::new(true);
     let (outcomes, met) = std::thread::scope(|scope| {
         let racer = scope.spawn(|| {
             let mut met = 0;
-            while launching.load(Ordering::Relaxed) {
-                fs::remove_file(&file).expect("removal");
-                fs::remove_dir_all(&dir).expect("removal");
-                std::thread::sleep(std::time::Duration::from_millis(3));
-                met += u32::from(take_back(".netrc", &launching, || {
-                    fs::hard_link(&copy, &file)
-                }));
-                met += u32::from(take_back(".kube", &launching, || fs::create_dir(&dir)));
-                fs::write(dir.join("secret"), SECRET).expect("a file");
-                std::thread::sleep(std::time::Duration::from_millis(3));
+            for (secret, pause) in secrets.iter().cycle().zip((0..12).cycle()) {
+                if !launching.load(Ordering::Relaxed) {
+                    break;
+                }
+                fs::rename(secret, &aside).expect("a rename");
+                std::thread::sleep(Duration::from_millis(25));
+                met += u32::from(move_back(&aside, secret, &launching));
+                // Of another length each time, so that every moment of a launch is met.
+                std::thread::sleep(Duration::from_millis(40 + 9 * pause));
             }
             met
         });
-        let outcomes: Vec<_> = (0..30).map(|_| stage.terminal("echo ran")).collect();
+        let outcomes: Vec<_> = (0..40).map(|_| stage.terminal("echo ran")).collect();
         launching.store(false, Ordering::Relaxed);
         (outcomes, racer.join().expect("the racer"))
     });
@@ -108,7 +117,6 @@ fn a_secret_that_vanishes_while_it_is_masked_leaves_no_mount_point_on_the_host()
             "{outcome:?}"
         );
     }
-    fs::remove_file(&copy).expect("removal");
     assert_eq!(stage.inventory(), before);
     assert!(stage.terminal("true").succeeded(), "the control failed");
 }

@@ -21,7 +21,7 @@ exec -a MARKER sleep 100000
 "#;
 
 /// Host processes whose command line contains `marker`.
-fn survivors(marker: &str) -> Vec<String> {
+pub(crate) fn survivors(marker: &str) -> Vec<String> {
     let own = std::process::id().to_string();
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {

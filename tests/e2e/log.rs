@@ -34,7 +34,7 @@ async fn the_panel_logs_to_a_file_of_the_day_and_keeps_seven() {
         let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
         std::fs::set_permissions(place, private).expect("permissions");
     }
-    let panel = Panel::open_at(stage, &[]).await;
+    let panel = Panel::open_at(stage, &[], &[]).await;
     let found = logs(&panel.stage);
     let fresh: Vec<&String> = found.keys().filter(|name| !old.contains(name)).collect();
     assert_eq!(fresh.len(), 1, "{:?}", found.keys());

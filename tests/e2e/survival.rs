@@ -1,6 +1,7 @@
 //! What is left after panes close and after the panel is killed: nothing.
 
 use crate::panel::Panel;
+use kotak_tests::Stage;
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,8 +32,11 @@ async fn until(what: &str, mut done: impl FnMut() -> bool) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kill_9_of_the_panel_leaves_no_process_of_twenty_sessions() {
-    let temporary_before = temporary_files();
-    let panel = Panel::open().await;
+    let stage = Stage::new();
+    let temporary = stage.home().join("temporary");
+    fs::create_dir(&temporary).expect("a directory");
+    let place = temporary.to_string_lossy().into_owned();
+    let panel = Panel::open_at(stage, &[], &[("TMPDIR", &place)]).await;
     let marker = format!("kotak-e2e-{}", std::process::id());
     panel.stage.write(
         "work/daemons.sh",
@@ -64,6 +68,7 @@ async fn kill_9_of_the_panel_leaves_no_process_of_twenty_sessions() {
     let kept = [
         "logs",
         "run",
+        "store.lock",
         "store.sqlite",
         "store.sqlite-shm",
         "store.sqlite-wal",
@@ -75,9 +80,7 @@ async fn kill_9_of_the_panel_leaves_no_process_of_twenty_sessions() {
     assert_eq!(names(&state.join("run")), Vec::<String>::new(), "in run");
     let logs = names(&state.join("logs"));
     assert!(logs.iter().all(|name| name.ends_with(".log")), "{logs:?}");
-    let mut temporary = temporary_files();
-    temporary.retain(|path| !temporary_before.contains(path));
-    assert_eq!(temporary, Vec::<PathBuf>::new());
+    assert_eq!(names(&temporary), Vec::<String>::new(), "temporary files");
     // Control groups cannot remove themselves; the next start does.
     let probed = panel.stage.kotak().arg("probe").run();
     assert_eq!(probed.code, 0, "{probed:?}");
@@ -91,23 +94,6 @@ fn names(dir: &Path) -> Vec<String> {
     entries
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect()
-}
-
-/// Temporary files that the engine, or a library of it, may have made.
-fn temporary_files() -> Vec<PathBuf> {
-    let places = [std::env::temp_dir(), "/dev/shm".into(), "/var/tmp".into()];
-    let mut found = Vec::new();
-    for place in places {
-        for name in names(&place) {
-            if ["kotak", ".kotak", ".tmp", "trial-"]
-                .iter()
-                .any(|start| name.starts_with(start))
-            {
-                found.push(place.join(name));
-            }
-        }
-    }
-    found
 }
 
 /// Control groups that an engine made for its sessions.

@@ -6,6 +6,7 @@ use super::cgroup::SessionCgroup;
 use super::child::{Child, ChildEnd, OnDrop};
 use super::collect::Collected;
 use super::guard_link::{GuardLink, SetupFailure};
+use super::pins::Pins;
 use super::tree::{Root, Tree, control_pair};
 use super::{LaunchError, Spawner, guard_image};
 use crate::backend::{FD_CONTROL, FD_GUARD, FD_STATUS, NativePlan, Pin};
@@ -44,8 +45,20 @@ const STATUS_KEPT: usize = 64 * 1024;
 pub async fn launch(plan: &NativePlan) -> Result<Tree, LaunchError> {
     let spawner = Spawner::shared().map_err(LaunchError::Spawn)?;
     make_room(plan.pins.len())?;
-    // Held until the sandbox is verified, so that no inode number is given to another file.
-    let _pins = plan.pins.iter().map(pin).collect::<Result<Vec<_>, _>>()?;
+    // Held until the sandbox is verified, and what failed is gone.
+    let pins = Pins::hold(&plan.pins, pin)?;
+    let tree = build(spawner, plan).await?;
+    if let Some(path) = pins.unmasked() {
+        if let Err(error) = tree.end().await {
+            tracing::error!(%error, "a sandbox without its mask could not be ended");
+        }
+        return Err(LaunchError::SourceChanged { path, cause: None });
+    }
+    Ok(tree)
+}
+
+/// Starts the runner and waits for the guard's proof. When it fails, nothing of either is left.
+async fn build(spawner: &Spawner, plan: &NativePlan) -> Result<Tree, LaunchError> {
     let launching = start(spawner, plan).await?;
     let deadline = ready_deadline(plan.pins.len());
     let proof = async {
@@ -154,6 +167,8 @@ impl Launching {
         self.child.kill();
         let end = self.child.wait().await;
         self.clear().await;
+        // Its last process is gone when nobody holds this pipe: until then it may still mount.
+        let _ = tokio::time::timeout(LAST_WORDS, self.stderr.to_end()).await;
         end
     }
 

@@ -193,8 +193,9 @@ pub fn wait_for_end(pidfd: &OwnedFd) -> io::Result<WaitedEnd> {
     })
 }
 
-fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
-    // SAFETY: plain integers; the pid is our own unreaped child.
+/// Opens a process (pidfd_open(2)): an unreaped child, or one whose identity is compared after.
+pub fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
+    // SAFETY: plain integers.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     let fd = RawFd::try_from(fd).unwrap_or(-1);
     if fd < 0 {

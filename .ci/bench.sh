@@ -8,7 +8,6 @@
 "$ROOT/.ci/setup.sh" bench
 use_toolchain
 build_ui
-step "Building kotak, the panel and the bench"
-cargo build "${CARGO_SCOPE[@]}" --bin kotak --bin kotak-panel --bin bench
+build_for_use kotak kotak-panel bench
 step "Measuring (on a quiet machine the ratios repeat; the absolute times are this machine's)"
-exec "$TARGET/debug/bench" "$@"
+exec "$TARGET/release/bench" "$@"

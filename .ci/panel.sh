@@ -9,10 +9,10 @@
 "$ROOT/.ci/setup.sh" run
 use_toolchain
 build_ui
-build_programs
+build_for_use kotak kotak-panel
 
-panel=$TARGET/debug/kotak-panel
-kotak=$TARGET/debug/kotak
+panel=$TARGET/release/kotak-panel
+kotak=$TARGET/release/kotak
 
 if [ -n "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ]; then
   step "Opening the window"

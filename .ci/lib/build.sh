@@ -1,8 +1,8 @@
-# The builds that `make run` and `make test` share: same profile, same features, same target folder.
+# The builds of `make run`, `make bench` and `make test`.
 # shellcheck shell=bash
 
 # Selecting the whole workspace keeps the features of every dependency equal from call to call,
-# so that a test run after `make run` builds no dependency twice.
+# so that no dependency is built twice for one profile.
 CARGO_SCOPE=(--workspace --locked)
 
 # A name for the present contents of the given files and folders under ui/.
@@ -49,7 +49,16 @@ npm_build() {
   (cd "$ROOT/ui" && npm run --silent build)
 }
 
+# What the tests use: quick to build again.
 build_programs() {
   step "Building kotak and the panel"
   cargo build "${CARGO_SCOPE[@]}" --bin kotak --bin kotak-panel
+}
+
+# What people use and what is measured: optimised. build_for_use BINARY...
+build_for_use() {
+  local wanted=() name
+  for name; do wanted+=(--bin "$name"); done
+  step "Building ${*} (optimised; the first time this takes a few minutes)"
+  cargo build "${CARGO_SCOPE[@]}" --release "${wanted[@]}"
 }

@@ -5,8 +5,8 @@
 PACKAGES_RUN=(bubblewrap socat build-essential pkg-config ca-certificates libwebkit2gtk-4.1-dev)
 # What shows and photographs the window where there is no display.
 PACKAGES_DISPLAY=(xvfb xauth dbus imagemagick)
-# What the tests drive the window, the browser and the kernel with.
-PACKAGES_TEST=(webkit2gtk-driver xdotool libcap2-bin iproute2 procps passwd)
+# What the tests drive the window, the browser and the kernel with, and the shells they run inside.
+PACKAGES_TEST=(webkit2gtk-driver xdotool libcap2-bin iproute2 procps passwd sudo zsh fish)
 # Used where the distribution has it as a package (Ubuntu has Chromium only as a snap).
 PACKAGES_TEST_WHERE_OFFERED=(chromium)
 

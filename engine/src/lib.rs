@@ -16,6 +16,7 @@
 //! | [`manager`] | `SandboxPort`, `SandboxManager`, the session state machine | composes |
 //! | [`api`] | what the window and the command see | no |
 //! | [`workspace`] | facts about folders, presets on PATH | reads only |
+//! | [`text`] | text of others made safe to show | no |
 //! | [`sys`] | the only unsafe code | yes |
 
 pub mod api;
@@ -32,4 +33,5 @@ pub mod process;
 pub mod spec;
 pub mod store;
 pub mod sys;
+pub mod text;
 pub mod workspace;

@@ -250,6 +250,31 @@ fn a_spec_with_five_thousand_paths_launches() {
 }
 
 #[test]
+fn more_mounts_than_can_be_launched_are_refused_with_the_folder_that_holds_most() {
+    let stage = Stage::new();
+    let many = stage.work().join("many");
+    let protected: Vec<_> = (0..6_100)
+        .map(|n| {
+            let dir = many.join(n.to_string());
+            std::fs::create_dir_all(&dir).expect("a directory");
+            dir
+        })
+        .collect();
+    let with = |count: usize| {
+        let binds = json!([{ "hostPath": stage.work() }]);
+        let more = json!({ "protectedPaths": protected[..count] });
+        run(&stage, &spec(&stage, &binds, &more), "echo ran")
+    };
+    let refused = with(protected.len());
+    assert_ne!(refused.code, 0, "{refused:?}");
+    assert!(refused.stderr.contains("[TOO_MANY_MOUNTS]"), "{refused:?}");
+    let named = format!("  fix: Work in a smaller folder than {}", many.display());
+    assert!(refused.stderr.contains(&named), "{refused:?}");
+    assert_eq!(refused.stdout, "", "something ran: {refused:?}");
+    assert_eq!(with(100).stdout, "ran\n", "the control failed");
+}
+
+#[test]
 fn binds_of_kotaks_own_directories_are_refused() {
     let stage = Stage::new();
     assert!(stage.terminal("true").succeeded());

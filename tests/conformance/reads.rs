@@ -1,6 +1,6 @@
 //! REQ TM-2, SP-2 and the read-deny set: no secret can be read, by any route.
 
-use kotak_tests::stage::{SECRET, SECRET_DIRS, SECRET_FILES, Stage, is_root};
+use kotak_tests::stage::{SECRET, SECRET_DIRS, SECRET_FILES, Stage, is_root, skip};
 
 /// Runs `script` inside, where it must not print the secret, and outside, where it must.
 fn hidden(stage: &Stage, script: &str) {
@@ -199,7 +199,7 @@ fn kotaks_own_state_and_configuration_are_hidden() {
 #[test]
 fn secrets_of_the_system_are_hidden_from_a_root_session() {
     if !is_root() {
-        // The kernel already refuses /etc/shadow to an ordinary user; nothing to show there.
+        skip("the kernel already refuses /etc/shadow to an ordinary user: nothing to show");
         return;
     }
     let stage = Stage::new();
@@ -219,4 +219,55 @@ fn other_homes_are_not_visible() {
         .expect("a directory");
     std::fs::write(neighbour.path().join("diary"), SECRET).expect("a file");
     hidden(&stage, &format!("cat {}/diary", neighbour.path().display()));
+}
+
+#[test]
+fn secrets_in_moved_configuration_and_data_homes_stay_hidden_and_settings_there_held() {
+    // REQ TM-2: XDG_CONFIG_HOME and XDG_DATA_HOME move what is secret
+    let stage = Stage::new();
+    for secret in [
+        "cfg/gh/secret",
+        "cfg/google-chrome/secret",
+        "data/keyrings/secret",
+    ] {
+        stage.write(secret, SECRET);
+    }
+    stage.write("cfg/git/config", "original\n");
+    stage.write("cfg/plain", "plain\n");
+    let run = |backend: &str, script: &str| {
+        let call = stage
+            .kotak()
+            .env("XDG_CONFIG_HOME", stage.home().join("cfg"))
+            .env("XDG_DATA_HOME", stage.home().join("data"));
+        call.args(["run", "--backend", backend, "--profile", "terminal", "--"])
+            .args(["/bin/sh", "-c", script])
+            .run()
+    };
+    for secret in [
+        "cfg/gh/secret",
+        "cfg/google-chrome/secret",
+        "data/keyrings/secret",
+        // Where they are when nothing moves them.
+        ".config/gh/secret",
+        ".local/share/keyrings/secret",
+    ] {
+        let read = format!("cat ~/{secret}; mv ~/cfg ~/c2; cat ~/c2/gh/secret; mv ~/c2 ~/cfg");
+        let inside = run("native", &read);
+        assert!(!inside.stdout.contains(SECRET), "{secret}: {inside:?}");
+        let outside = run("none", &read);
+        assert!(
+            outside.stdout.contains(SECRET),
+            "the control failed: {outside:?}"
+        );
+    }
+    let plain = run("native", "cat ~/cfg/plain && echo new > ~/cfg/new");
+    assert_eq!(
+        (plain.code, plain.stdout.as_str()),
+        (0, "plain\n"),
+        "{plain:?}"
+    );
+    let write = "echo evil > ~/cfg/git/config";
+    assert_ne!(run("native", write).code, 0);
+    assert_eq!(stage.read("cfg/git/config").as_deref(), Some("original\n"));
+    assert!(run("none", write).succeeded(), "the control failed");
 }

@@ -127,3 +127,40 @@ fn hooks_of_nested_repositories_are_protected_at_every_depth() {
         }
     }
 }
+
+#[test]
+fn hooks_that_the_users_own_configuration_names_are_held() {
+    // A global core.hooksPath makes git on the host run what lies there in every repository.
+    let stage = Stage::new();
+    for (value, hooks) in [("~/githooks", "githooks"), (".husky", "work/.husky")] {
+        stage.write(
+            ".gitconfig",
+            &format!("[core]\n\thooksPath = \\\n  {value}\n"),
+        );
+        stage.write(&format!("{hooks}/pre-commit"), "original\n");
+        for attempt in [
+            format!("echo evil > ~/{hooks}/pre-commit"),
+            format!("echo evil > ~/{hooks}/post-checkout"),
+            format!("rm -rf ~/{hooks}"),
+            format!("mv ~/{hooks} ~/elsewhere && mkdir ~/{hooks}"),
+            "git config --global core.hooksPath ~/evil".to_owned(),
+            "echo '[core]' >> ~/.gitconfig".to_owned(),
+        ] {
+            let inside = stage.terminal(&attempt);
+            assert_ne!(inside.code, 0, "`{attempt}` succeeded inside: {inside:?}");
+        }
+        let hook = stage.read(&format!("{hooks}/pre-commit"));
+        assert_eq!(hook.as_deref(), Some("original\n"));
+        for control in [
+            format!("echo changed > ~/{hooks}/pre-commit"),
+            format!("mv ~/{hooks} ~/elsewhere && mv ~/elsewhere ~/{hooks}"),
+            "git config --global core.hooksPath ~/other".to_owned(),
+        ] {
+            let outside = stage.bare(&control);
+            assert!(
+                outside.succeeded(),
+                "the control `{control}` failed: {outside:?}"
+            );
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! Shells and common tools work inside as they do outside.
 
-use kotak_tests::stage::{Stage, is_root};
+use kotak_tests::stage::{Stage, is_root, skip};
 use std::path::Path;
 
 /// Succeeds with the same output inside and outside.
@@ -31,6 +31,7 @@ fn here_documents_work_in_every_shell_that_is_installed() {
     let mut shells = 0;
     for shell in ["/bin/sh", "/bin/bash", "/bin/zsh", "/usr/bin/fish"] {
         if !Path::new(shell).exists() {
+            skip(&format!("here-documents: {shell} is not installed"));
             continue;
         }
         shells += 1;
@@ -113,6 +114,9 @@ fn sudo_and_su_say_why_they_cannot() {
         ("/bin/su", "su nobody -s /bin/sh -c 'id -u' </dev/null"),
     ] {
         if !Path::new(program).exists() {
+            skip(&format!(
+                "refused with its own message: {program} is not installed"
+            ));
             continue;
         }
         let inside = stage.terminal(attempt);

@@ -51,6 +51,53 @@ async fn three_million_lines_reach_the_terminal_unchanged() {
     panel.close().await;
 }
 
+/// Waits until the terminal has drawn that many bytes since the page was loaded; how many it has,
+/// and their CRC-32.
+async fn drawn(panel: &Panel, bytes: u64) -> serde_json::Value {
+    let what = format!("{bytes} bytes reached the terminal");
+    let check = "const check = document.querySelector('[data-testid=output-check]');";
+    let enough = format!("{check} return !!check && Number(check.dataset.bytes) >= {bytes};");
+    panel.window.until(&what, &enough).await;
+    let script = format!("{check} return [Number(check.dataset.bytes), check.dataset.crc];");
+    panel.window.script(&script, Vec::new()).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_during_a_flood_loses_no_byte() {
+    // Less than what the engine keeps for a window that comes back: 4 MiB.
+    const LINES: u32 = 450_000;
+    const BEFORE: u32 = 100_000;
+    let panel = Panel::open().await;
+    panel.stage.write(
+        "work/flood.sh",
+        &format!(
+            "seq 1 {BEFORE}; while [ ! -e go ]; do sleep 0.02; done; seq {} {LINES}\n",
+            BEFORE + 1
+        ),
+    );
+    let bytes_of = |last: u32| {
+        (1..=last)
+            .map(|n| format!("{n}\r\n").len() as u64)
+            .sum::<u64>()
+    };
+    let crc = crc32((1..=LINES).flat_map(|n| format!("{n}\r\n").into_bytes()));
+    let id = panel.start("native", Some("sh flood.sh")).await;
+    show_about(&panel).await;
+    let first = drawn(&panel, bytes_of(BEFORE)).await;
+    assert_eq!(first[0], json!(bytes_of(BEFORE)), "the control failed");
+    panel.stage.write("work/go", "");
+    drawn(&panel, bytes_of(BEFORE) + 1).await;
+    for _ in 0..2 {
+        panel.window.client().refresh().await.expect("a reload");
+        panel.reveal(&id).await;
+    }
+    show_about(&panel).await;
+    panel.phase(&id, "ended").await;
+    let seen = drawn(&panel, bytes_of(LINES)).await;
+    assert_eq!(seen, json!([bytes_of(LINES), format!("{crc:08x}")]));
+    panel.close().await;
+}
+
 async fn show_about(panel: &Panel) {
     panel.window.until("the inspector's About tab", "
         if (document.querySelector('[data-testid=output-check]')) return true;

@@ -9,6 +9,7 @@
 
 mod badges;
 mod flood;
+mod log;
 mod panel;
 mod survival;
 mod terminal;

@@ -24,9 +24,17 @@ impl Panel {
     }
 
     pub(crate) async fn open_with(arguments: &[&str]) -> Self {
+        Self::open_at(Stage::new(), arguments, &[]).await
+    }
+
+    /// Opens it with a home that was prepared, and more environment variables.
+    pub(crate) async fn open_at(
+        stage: Stage,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
         let desktop = Desktop::start();
-        let stage = Stage::new();
-        let window = Window::open(&desktop, stage.home(), arguments).await;
+        let window = Window::open_with(&desktop, stage.home(), arguments, environment).await;
         let panel = Self {
             window,
             stage,

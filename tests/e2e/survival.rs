@@ -1,8 +1,10 @@
 //! What is left after panes close and after the panel is killed: nothing.
 
 use crate::panel::Panel;
+use kotak_tests::Stage;
 use serde_json::json;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Processes of the host whose command line contains `marker`.
@@ -30,7 +32,11 @@ async fn until(what: &str, mut done: impl FnMut() -> bool) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kill_9_of_the_panel_leaves_no_process_of_twenty_sessions() {
-    let panel = Panel::open().await;
+    let stage = Stage::new();
+    let temporary = stage.home().join("temporary");
+    fs::create_dir(&temporary).expect("a directory");
+    let place = temporary.to_string_lossy().into_owned();
+    let panel = Panel::open_at(stage, &[], &[("TMPDIR", &place)]).await;
     let marker = format!("kotak-e2e-{}", std::process::id());
     panel.stage.write(
         "work/daemons.sh",
@@ -57,12 +63,57 @@ async fn kill_9_of_the_panel_leaves_no_process_of_twenty_sessions() {
         !mounts.contains(&*panel.stage.home().to_string_lossy()),
         "a mount survived"
     );
-    let run = panel.stage.home().join(".local/state/kotak/run");
-    let left: Vec<_> = fs::read_dir(run)
-        .map(|entries| entries.flatten().collect())
-        .unwrap_or_default();
-    println!("left in the state directory until the next start: {left:?}");
+    // The history and the log are the person's; nothing else stays, and nothing of the sessions.
+    let state = panel.stage.home().join(".local/state/kotak");
+    let kept = [
+        "logs",
+        "run",
+        "store.lock",
+        "store.sqlite",
+        "store.sqlite-shm",
+        "store.sqlite-wal",
+    ];
+    let mut left = names(&state);
+    assert!(left.iter().any(|name| name == "store.sqlite"), "{left:?}");
+    left.retain(|name| !kept.contains(&name.as_str()));
+    assert_eq!(left, Vec::<String>::new(), "in {}", state.display());
+    assert_eq!(names(&state.join("run")), Vec::<String>::new(), "in run");
+    let logs = names(&state.join("logs"));
+    assert!(logs.iter().all(|name| name.ends_with(".log")), "{logs:?}");
+    assert_eq!(names(&temporary), Vec::<String>::new(), "temporary files");
+    // Control groups cannot remove themselves; the next start does.
+    let probed = panel.stage.kotak().arg("probe").run();
+    assert_eq!(probed.code, 0, "{probed:?}");
+    assert_eq!(control_groups(pid.as_raw()), Vec::<PathBuf>::new());
+    assert_eq!(names(&state.join("run")), Vec::<String>::new(), "in run");
     panel.close().await;
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
+/// Control groups that an engine made for its sessions.
+fn control_groups(engine: i32) -> Vec<PathBuf> {
+    let start = format!("kotak-{engine}-");
+    let mut found = Vec::new();
+    let mut pending = vec![PathBuf::from("/sys/fs/cgroup")];
+    while let Some(dir) = pending.pop() {
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                continue;
+            }
+            if entry.file_name().to_string_lossy().starts_with(&start) {
+                found.push(entry.path());
+            } else {
+                pending.push(entry.path());
+            }
+        }
+    }
+    found
 }
 
 #[tokio::test(flavor = "multi_thread")]

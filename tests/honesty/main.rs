@@ -9,7 +9,9 @@
 )]
 
 mod host;
+mod interrupted;
 mod shortage;
+mod vanish;
 
 use kotak_engine::api::{LaunchRequest, Program, SessionInfo, SessionPhase};
 use kotak_engine::backend::{BackendChoice, SandboxBackend};
@@ -220,6 +222,11 @@ done
 
 /// A bubblewrap that quietly leaves out `what` (an option and its number of arguments).
 async fn without(what: &[(&str, usize)]) -> SessionInfo {
+    without_but(what, "").await
+}
+
+/// The same, and does `more` before.
+async fn without_but(what: &[(&str, usize)], more: &str) -> SessionInfo {
     let scene = Scene::start(Switch::On).await;
     let cases: String = what
         .iter()
@@ -230,7 +237,7 @@ async fn without(what: &[(&str, usize)]) -> SessionInfo {
         })
         .collect();
     let script = format!(
-        "{READ_ARGUMENTS}kept=(); i=0\nwhile [ $i -lt ${{#all[@]}} ]; do\n{cases}  \
+        "{READ_ARGUMENTS}{more}kept=(); i=0\nwhile [ $i -lt ${{#all[@]}} ]; do\n{cases}  \
          [ \"${{all[$i]}}\" = -- ] && {{ kept+=(\"${{all[@]:$i}}\"); break; }}\n  \
          kept+=(\"${{all[$i]}}\"); i=$((i+1))\ndone\nexec REAL \"${{kept[@]}}\"\n"
     );
@@ -257,6 +264,21 @@ async fn a_bubblewrap_that_masks_nothing_is_found_out() {
             "{broken:?}"
         );
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bubblewrap_that_never_says_who_its_child_is_runs_into_the_deadline() {
+    let name = "a_bubblewrap_that_never_says_who_its_child_is_runs_into_the_deadline";
+    if !in_own_mounts(name) {
+        return;
+    }
+    // Something of it keeps its status pipe open, so that nothing but time ends the wait.
+    let marker = format!("kotak-status-{}", std::process::id());
+    let keeper = format!("(exec -a {marker} sleep 100000) &\n");
+    let broken = without_but(&[("--json-status-fd", 1)], &keeper).await;
+    assert_eq!(code(&broken), "LAUNCH_TIMEOUT", "{broken:?}");
+    let left = interrupted::survivors(&marker);
+    assert_eq!(left, Vec::<String>::new(), "it is still there");
 }
 
 #[tokio::test(flavor = "multi_thread")]

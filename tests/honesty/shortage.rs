@@ -1,7 +1,7 @@
 //! The host runs out of something while sessions run: a typed error for what cannot be had, and
 //! every other session goes on.
 
-use crate::{Scene, in_own_mounts};
+use crate::{READ_ARGUMENTS, Scene, in_own_mounts};
 use kotak_engine::api::{LaunchRequest, Program, SessionInfo, SessionPhase};
 use kotak_engine::backend::{BackendChoice, SandboxBackend};
 use kotak_engine::manager::Engine;
@@ -101,6 +101,51 @@ async fn without_a_free_pty_a_session_is_an_error_and_the_others_go_on() {
     scene.engine.close(&first.id).await.expect("a close");
     until(&scene.engine, &first.id, "still-back").await;
     let third = running(&scene, BackendChoice::None).await;
+    answers(&scene, &third, "again").await;
+    scene.engine.shutdown().await;
+}
+
+/// The sandbox's `/dev` with a terminal for one: bubblewrap's own holds as many as the kernel has.
+const ONE_TERMINAL: &str = r#"kept=()
+for ((i = 0; i < ${#all[@]}; i++)); do
+  if [ "${all[$i]}" = --dev ]; then kept+=(--dev-bind DEV /dev); i=$((i+1))
+  else kept+=("${all[$i]}"); fi
+done
+exec REAL "${kept[@]}"
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_free_pty_in_its_sandbox_a_session_is_an_error_and_the_others_go_on() {
+    let name = "without_a_free_pty_in_its_sandbox_a_session_is_an_error_and_the_others_go_on";
+    if !in_own_mounts(&format!("shortage::{name}")) {
+        return;
+    }
+    let scene = Scene::start(Switch::On).await;
+    let dev = scene.stage.home().join("dev");
+    let dev = dev.display();
+    shell(&format!(
+        "mkdir {dev} && mount -t tmpfs -o mode=755 dev {dev} && mkdir {dev}/pts {dev}/shm && \
+         for node in null zero full random urandom tty; do \
+           touch {dev}/$node && mount --bind /dev/$node {dev}/$node; done && \
+         mount -t devpts -o newinstance,max=1,ptmxmode=0666,mode=620 devpts {dev}/pts && \
+         ln -s pts/ptmx {dev}/ptmx && ln -s /proc/self/fd {dev}/fd"
+    ));
+    let script = format!("{READ_ARGUMENTS}{ONE_TERMINAL}").replace("DEV", &dev.to_string());
+    scene.replace_bwrap(&script);
+    let first = running(&scene, BackendChoice::Native).await;
+    assert_eq!(first.handle.backend, Some(SandboxBackend::Native));
+    let bare = running(&scene, BackendChoice::None).await;
+    let marker = scene.stage.work().join("payload-ran");
+    let line = format!("/usr/bin/touch {}", marker.display());
+    let problem = broken(&scene, BackendChoice::Native, &line).await;
+    assert_eq!(problem.code, "NO_FREE_PTY", "{problem:?}");
+    assert!(problem.fix.is_some(), "{problem:?}");
+    assert!(!marker.exists(), "the payload ran");
+    for session in [&first, &bare] {
+        answers(&scene, session, "still").await;
+    }
+    scene.engine.close(&first.id).await.expect("a close");
+    let third = running(&scene, BackendChoice::Native).await;
     answers(&scene, &third, "again").await;
     scene.engine.shutdown().await;
 }
@@ -212,7 +257,7 @@ impl ProcessLimit {
 #[tokio::test(flavor = "multi_thread")]
 async fn at_the_process_limit_a_session_is_an_error_and_the_others_go_on() {
     if kotak_tests::stage::is_root() && std::env::var_os(crate::INNER).is_none() {
-        // The kernel exempts user 0 from this limit; the inner run is only the user's.
+        kotak_tests::stage::skip("the kernel exempts user 0 from the limit of processes");
         return;
     }
     if !in_own_mounts("shortage::at_the_process_limit_a_session_is_an_error_and_the_others_go_on") {

@@ -95,14 +95,7 @@ pub fn native_plan(policy: &Policy, facts: &PlanFacts) -> Result<NativePlan, Pla
         argv,
         blocks,
         setup,
-        pins: policy
-            .binds
-            .iter()
-            .map(|bind| Pin {
-                path: bind.path.clone(),
-                id: bind.id,
-            })
-            .collect(),
+        pins: pins(policy),
         cwd: policy.cwd.clone(),
         env: policy.env.clone(),
         withheld: policy.withheld.clone(),
@@ -110,6 +103,21 @@ pub fn native_plan(policy: &Policy, facts: &PlanFacts) -> Result<NativePlan, Pla
         enforcement,
         sentences: policy.sentences.clone(),
     })
+}
+
+/// What must be there when bubblewrap mounts on it: else it makes a mount point, on the host.
+fn pins(policy: &Policy) -> Vec<Pin> {
+    let binds = policy.binds.iter().map(|bind| Pin {
+        path: bind.path.clone(),
+        id: bind.id,
+        masked: false,
+    });
+    let masks = policy.masks.iter().map(|mask| Pin {
+        path: mask.path.clone(),
+        id: mask.id,
+        masked: true,
+    });
+    binds.chain(masks).collect()
 }
 
 /// One entry of the mount list.

@@ -46,7 +46,8 @@ pub struct NativePlan {
     pub blocks: Vec<ArgBlock>,
     /// The first message to the guard.
     pub setup: Setup,
-    /// Bind sources to open `O_PATH` before the spawn, compare, and hold until ready.
+    /// Bind sources and what masks hide, to open `O_PATH` before the spawn, compare, and hold
+    /// until ready.
     pub pins: Vec<Pin>,
     /// Default working directory inside.
     pub cwd: AbsPath,
@@ -84,13 +85,15 @@ impl ArgBlock {
     }
 }
 
-/// A bind source as it was looked at.
+/// A bind source, or what a mask hides, as it was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pin {
     /// Canonical path on the host.
     pub path: AbsPath,
     /// The inode that must be there.
     pub id: FileId,
+    /// A mask hides it; else it is bound.
+    pub masked: bool,
 }
 
 impl NativePlan {

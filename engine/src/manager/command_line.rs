@@ -1,6 +1,7 @@
 //! Command lines split by shell rules, without a shell, and names made safe to show. Pure.
 
 use crate::error::{Coded, Fix};
+use crate::text::printable_start;
 
 /// Most characters of a title.
 const TITLE_LIMIT: usize = 80;
@@ -87,23 +88,6 @@ pub(super) fn split(line: &str) -> Result<Vec<String>, SplitError> {
     }
 }
 
-/// Text on one line, with every character that could mislead made visible.
-pub(super) fn shown(text: &str, limit: usize) -> String {
-    let mut shown = String::new();
-    for (count, character) in text.chars().enumerate() {
-        if count == limit {
-            shown.push('…');
-            break;
-        }
-        if character.is_control() || is_invisible(character) {
-            shown.extend(character.escape_unicode());
-        } else {
-            shown.push(character);
-        }
-    }
-    shown
-}
-
 /// A session's title from its program's path.
 pub(super) fn title(program: &str) -> String {
     let name = program
@@ -111,16 +95,7 @@ pub(super) fn title(program: &str) -> String {
         .next()
         .filter(|name| !name.is_empty())
         .unwrap_or(program);
-    shown(name, TITLE_LIMIT)
-}
-
-/// Characters that reorder or hide others (bidirectional controls, zero-width ones, tags).
-fn is_invisible(character: char) -> bool {
-    matches!(
-        u32::from(character),
-        0xad | 0x61c | 0x180e | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfeff
-            | 0xfff9..=0xfffb | 0xe0000..=0xe007f
-    )
+    printable_start(name, TITLE_LIMIT)
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Terminal sessions from a window's request to their end.
 
-use super::command_line::shown;
 use super::engine::{EngineRole, Shared};
 use super::program::{self, FoundProgram};
 use super::sandbox_manager::NoSession;
@@ -14,6 +13,7 @@ use crate::backend::{BackendChoice, ClientDefault, Enforcement, SandboxBackend};
 use crate::error::{Coded, Fix, Problem};
 use crate::spec::{EnvPolicy, NetworkMode, TerminalRequest, ValidSpec, WorkspaceId};
 use crate::store::{SessionEnd, SessionStart};
+use crate::text::printable_start;
 use crate::workspace::{AgentState, agent_state, folder_info, workspace_of};
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -501,7 +501,7 @@ impl Shared {
             .map(|process| RunningProcess {
                 pid: process.pid,
                 foreground: process.tpgid > 0 && process.pgid == process.tpgid,
-                command: shown(
+                command: printable_start(
                     &if process.argv.is_empty() {
                         process.comm
                     } else {

@@ -3,6 +3,7 @@
 
 use super::gap::GapKind;
 use super::git::{SEARCH_ENTRIES, Search};
+use super::hard_links::HardLinks;
 use super::layout::{Layout, Located, Place};
 use super::protect::{AGENT_DIRS, ANYWHERE, mandatory};
 use super::secrets::{absolute, secrets};
@@ -11,9 +12,6 @@ use super::{Access, BindRole, DeniedKind, HostContext, HostFs, NodeKind, PathRol
 use crate::spec::{AbsPath, ValidSpec};
 use std::collections::BTreeSet;
 use std::io;
-
-/// How many files of one secret directory are looked at for other hard links.
-const HARD_LINK_ENTRIES: usize = 200;
 
 /// One denied path with where it leads.
 struct Entry {
@@ -226,6 +224,7 @@ impl Denials {
     }
 
     fn mask_secrets(&self, layout: &mut Layout<'_>) {
+        let mut hard_links = HardLinks::default();
         for (entry, _) in &self.secrets {
             match &entry.walk.end {
                 End::Found { path, info } => {
@@ -238,7 +237,7 @@ impl Denials {
                     });
                     let shown = layout.shown(path);
                     match info.kind {
-                        NodeKind::Dir => name_hard_links(layout, path),
+                        NodeKind::Dir => hard_links.name(layout, path),
                         NodeKind::File
                         | NodeKind::Symlink
                         | NodeKind::Socket
@@ -464,23 +463,5 @@ fn name_missing(layout: &mut Layout<'_>, entry: &Entry) {
     if open {
         let shown = layout.shown(&entry.path);
         layout.gaps.add(kind, shown);
-    }
-}
-
-fn name_hard_links(layout: &mut Layout<'_>, dir: &AbsPath) {
-    let Ok(listing) = layout.host.read_dir(dir, HARD_LINK_ENTRIES) else {
-        return;
-    };
-    for (name, kind) in listing.entries {
-        let at = dir.join(&name);
-        let linked = kind == NodeKind::File
-            && layout
-                .host
-                .symlink_metadata(&at)
-                .is_ok_and(|info| info.nlink > 1);
-        if linked {
-            let shown = layout.shown(&at);
-            layout.gaps.add(GapKind::HardLinkedSecret, shown);
-        }
     }
 }

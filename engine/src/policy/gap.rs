@@ -14,6 +14,8 @@ pub enum GapKind {
     MissingSecretPath,
     /// A read-denied file has other names.
     HardLinkedSecret,
+    /// A secret folder was not looked through to its end for files with other names.
+    HardLinksUnsearched,
     /// A host program that replaces a masked file drops its mask.
     SecretFileReplaced,
     /// A write-denied path does not exist, so it can be created inside.
@@ -42,9 +44,10 @@ pub enum GapKind {
 
 impl GapKind {
     /// Every kind.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::MissingSecretPath,
         Self::HardLinkedSecret,
+        Self::HardLinksUnsearched,
         Self::SecretFileReplaced,
         Self::MissingProtectedPath,
         Self::ProtectedPathIsSymlink,
@@ -65,6 +68,7 @@ impl GapKind {
         match self {
             Self::MissingSecretPath => "missing-secret-path",
             Self::HardLinkedSecret => "hard-linked-secret",
+            Self::HardLinksUnsearched => "hard-links-unsearched",
             Self::SecretFileReplaced => "secret-file-replaced",
             Self::MissingProtectedPath => "missing-protected-path",
             Self::ProtectedPathIsSymlink => "protected-path-is-symlink",
@@ -84,9 +88,10 @@ impl GapKind {
     #[must_use]
     pub fn aspect(self) -> Aspect {
         match self {
-            Self::MissingSecretPath | Self::HardLinkedSecret | Self::SecretFileReplaced => {
-                Aspect::SecretReads
-            }
+            Self::MissingSecretPath
+            | Self::HardLinkedSecret
+            | Self::HardLinksUnsearched
+            | Self::SecretFileReplaced => Aspect::SecretReads,
             Self::MissingProtectedPath
             | Self::ProtectedPathIsSymlink
             | Self::ProtectedPathIsRoot
@@ -135,6 +140,11 @@ impl GapKind {
             Self::HardLinkedSecret => format!(
                 "{} other hard links, and is readable under them where they are visible: {names}",
                 plural("secret file has", "secret files have")
+            ),
+            Self::HardLinksUnsearched => format!(
+                "{} not looked through to the end for files with other hard links, which would be \
+                 readable under them: {names}",
+                plural("secret folder was", "secret folders were")
             ),
             Self::SecretFileReplaced => format!(
                 "{} one by one; a program on the host that replaces such a file makes the new one \

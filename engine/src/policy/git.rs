@@ -4,7 +4,7 @@
 
 mod config;
 
-use self::config::{Program, run_by, settings};
+use self::config::{Homes, Program, run_by, settings};
 use super::protect::ANYWHERE;
 use super::walk::{End, walk};
 use super::{HostFs, Listing, NodeKind};
@@ -34,8 +34,14 @@ const LATE: [&str; 12] = [
 /// Largest git control file that is read.
 const CONTROL_BYTES: usize = 64 * 1024;
 
-/// How deep configuration may include configuration.
-const INCLUDE_DEPTH: usize = 4;
+/// Largest configuration that is read; of a larger one the rest is told as not searched.
+const CONFIG_BYTES: usize = 1024 * 1024;
+
+/// Largest user database that is read.
+const PASSWD_BYTES: usize = 4 * 1024 * 1024;
+
+/// How deep configuration may include configuration, as git has it.
+const INCLUDE_DEPTH: usize = 10;
 
 /// What a search found.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -64,7 +70,7 @@ struct Repository {
 /// A bounded search of writable roots.
 pub(super) struct Search<'a> {
     host: &'a dyn HostFs,
-    home: &'a AbsPath,
+    homes: Homes<'a>,
     /// Never entered: masks, read-only binds.
     closed: &'a BTreeSet<AbsPath>,
     budget: usize,
@@ -86,7 +92,13 @@ impl<'a> Search<'a> {
     ) -> Self {
         Self {
             host,
-            home,
+            homes: Homes {
+                own: home,
+                // Without it, only the own user's name is known.
+                passwd: host
+                    .read_small(&AbsPath::root().join("etc/passwd"), PASSWD_BYTES)
+                    .unwrap_or_default(),
+            },
             closed,
             budget,
             found: Found::default(),
@@ -149,12 +161,12 @@ impl<'a> Search<'a> {
     /// relative path may lead.
     fn protect_programs(&mut self) {
         for program in &self.everywhere {
-            self.found.protected.extend(program.absolute(self.home));
+            self.found.protected.extend(program.absolute(&self.homes));
         }
         for (dir, repository) in &self.repositories {
             self.found.repositories.insert(dir.clone());
             for program in repository.programs.iter().chain(&self.everywhere) {
-                self.found.protected.extend(program.absolute(self.home));
+                self.found.protected.extend(program.absolute(&self.homes));
                 for tree in &repository.trees {
                     if let Some(at) = program.below(tree)
                         && (program.sure || self.host.symlink_metadata(&at).is_ok())
@@ -312,15 +324,22 @@ impl<'a> Search<'a> {
         let End::Found { path: real, .. } = walk(self.host, at).end else {
             return;
         };
-        let Ok(text) = self.host.read_small(&real, CONTROL_BYTES) else {
+        let Ok(text) = self.host.read_small(&real, CONFIG_BYTES) else {
             return;
         };
+        if text.len() == CONFIG_BYTES {
+            self.found.unsearched.insert(real);
+        }
         let base = at.parent().unwrap_or_else(AbsPath::root);
         for (section, key, value) in settings(&text) {
             if matches!(section.as_str(), "include" | "includeif") && key == "path" {
-                let included = match value.strip_prefix(b"~/") {
-                    Some(below) => self.home.join(below),
-                    None => base.join(&value),
+                let included = match value.first() {
+                    Some(b'~') => self.homes.expand(&value),
+                    Some(_) => Some(base.join(&value)),
+                    None => None,
+                };
+                let Some(included) = included else {
+                    continue;
                 };
                 self.config(&included, programs, seen, depth - 1);
                 self.found.protected.insert(included);
@@ -382,7 +401,7 @@ fn linked_tree(host: &dyn HostFs, git_dir: &AbsPath) -> Option<AbsPath> {
 /// The work tree that a git directory's own configuration names, as a submodule's does.
 fn configured_tree(host: &dyn HostFs, git_dir: &AbsPath) -> Option<AbsPath> {
     let config = host
-        .read_small(&git_dir.join("config"), CONTROL_BYTES)
+        .read_small(&git_dir.join("config"), CONFIG_BYTES)
         .ok()?;
     let named = settings(&config)
         .into_iter()

@@ -3,8 +3,10 @@
 use crate::spec::AbsPath;
 use std::io;
 
+mod once;
 #[cfg(unix)]
 mod os;
+pub(in crate::policy) use once::Once;
 #[cfg(unix)]
 pub use os::OsHostFs;
 

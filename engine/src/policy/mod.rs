@@ -9,6 +9,7 @@ mod error;
 pub(crate) mod fake;
 mod gap;
 mod git;
+mod hard_links;
 mod host_fs;
 mod layout;
 mod model;

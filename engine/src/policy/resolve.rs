@@ -8,7 +8,8 @@ use super::layout::{Layout, Located, Place};
 use super::summary::{Summary, sentences};
 use super::system::{not_bindable, too_wide, unusable_home};
 use super::{
-    Access, Bind, BindRole, HostContext, HostFs, NodeKind, PathRole, Policy, PolicyError, Profile,
+    Access, Bind, BindRole, HostContext, HostFs, NodeKind, Once, PathRole, Policy, PolicyError,
+    Profile,
 };
 use crate::spec::{AbsPath, Form, NetworkMode, ValidBind, ValidSpec};
 
@@ -26,6 +27,7 @@ pub fn resolve(
     context: &HostContext,
     host: &dyn HostFs,
 ) -> Result<Policy, PolicyError> {
+    let host: &dyn HostFs = &Once::new(host);
     let mut layout = Layout::new(host, context);
     let denials = Denials::find(spec, context, host);
     let (profile, cwd) = match spec.form() {

@@ -5,6 +5,7 @@ use super::distribution::sudo;
 use super::facts::{TrialOutcome, UserNamespaceTrial};
 use super::observe::LinuxHost;
 use crate::error::Fix;
+use crate::text::printable_start;
 use std::path::Path;
 
 /// A cause in words, and its fix where there is one.
@@ -380,25 +381,9 @@ pub(crate) fn first_line(text: &str) -> Option<String> {
     Some(one_line(line.strip_prefix("bwrap: ").unwrap_or(line)))
 }
 
-/// Shortened, and with control and bidirectional characters escaped.
+/// Shortened, and with what misleads escaped.
 pub(crate) fn one_line(text: &str) -> String {
-    let mut line: String = text
-        .trim()
-        .chars()
-        .take(300)
-        .flat_map(|c| {
-            let bidi = matches!(c, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-            if c.is_control() || bidi {
-                c.escape_unicode().collect::<Vec<char>>()
-            } else {
-                vec![c]
-            }
-        })
-        .collect();
-    if text.trim().chars().count() > 300 {
-        line.push('…');
-    }
-    line
+    printable_start(text.trim(), 300)
 }
 
 /// Words for an errno(3) of a refusal.

@@ -1,12 +1,13 @@
 //! The cgroup freezer (cgroups(7), version 2), where this user may make cgroups.
 //!
-//! A session's cgroup holds its guard and, inherited, everything else. To freeze, all but the
-//! guard move to a child group that is then frozen: the guard must stay awake to answer, and to
-//! end everything when the engine is gone. The version 1 freezer is not used: its frozen
+//! A session's runner is born in the session's cgroup, and so everything else is. To freeze, all
+//! but the guard and its launchers move to a child group that is then frozen: the guard must stay
+//! awake to answer, and to end everything when the engine is gone. The version 1 freezer is not used: its frozen
 //! processes cannot be killed, so a crash of the engine would leave them behind.
 
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -31,13 +32,13 @@ static COUNT: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub(super) struct SessionCgroup {
     dir: PathBuf,
-    guard: i32,
+    /// The guard and the runners that it descends from; empty as long as nobody knows.
+    awake: Vec<i32>,
 }
 
 impl SessionCgroup {
-    /// A new group with one guard in it, before that guard has started anything. `None` where
-    /// there is no writable version 2 hierarchy.
-    pub(super) fn around(guard: i32) -> Option<Self> {
+    /// A new, empty group. `None` where there is no writable version 2 hierarchy.
+    pub(super) fn create() -> Option<Self> {
         #[cfg(test)]
         if FORBIDDEN.load(Ordering::SeqCst) {
             return None;
@@ -50,12 +51,29 @@ impl SessionCgroup {
             own_start()?
         ));
         fs::create_dir(&dir).ok()?;
-        let group = Self { dir, guard };
-        let ready = group.dir.join("cgroup.freeze").exists()
-            && fs::create_dir(group.payload()).is_ok()
-            && fs::write(group.dir.join("cgroup.procs"), guard.to_string()).is_ok();
+        let group = Self {
+            dir,
+            awake: Vec::new(),
+        };
+        let ready =
+            group.dir.join("cgroup.freeze").exists() && fs::create_dir(group.payload()).is_ok();
         // Dropping a group that is not ready removes it.
         ready.then_some(group)
+    }
+
+    /// Its directory, to be born in.
+    pub(super) fn handle(&self) -> Option<OwnedFd> {
+        fs::File::open(&self.dir).ok().map(OwnedFd::from)
+    }
+
+    /// Who stays awake: the guard and everything from it up to the runner.
+    pub(super) fn keep_awake(&mut self, guard: i32, runner: i32) {
+        self.awake = super::tree::line_of_descent(guard, runner).unwrap_or_default();
+    }
+
+    /// Whether the guard is known, so that everything else can be frozen.
+    pub(super) fn can_freeze(&self) -> bool {
+        !self.awake.is_empty()
     }
 
     fn payload(&self) -> PathBuf {
@@ -64,12 +82,15 @@ impl SessionCgroup {
 
     /// Freezes everything but the guard.
     pub(super) async fn freeze(&self) -> io::Result<()> {
+        if !self.can_freeze() {
+            return Err(io::Error::other("the guard's process id is not known"));
+        }
         let payload = self.payload();
         fs::write(payload.join("cgroup.freeze"), "1")?;
         for _ in 0..ROUNDS {
             let others: Vec<i32> = members(&self.dir)?
                 .into_iter()
-                .filter(|pid| *pid != self.guard)
+                .filter(|pid| !self.awake.contains(pid))
                 .collect();
             if others.is_empty() {
                 return frozen(&payload).await;

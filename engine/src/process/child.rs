@@ -32,7 +32,7 @@ pub(super) struct Child {
 /// What dropping a [`Child`] does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OnDrop {
-    /// SIGKILL.
+    /// SIGKILL, to its process group too.
     Kill,
     /// Nothing: it ends by itself when its control socket closes.
     Leave,
@@ -85,6 +85,12 @@ impl Child {
         self.end.borrow().is_some()
     }
 
+    /// Sends SIGCONT.
+    pub(super) fn go_on(&self) {
+        // The only error is that it is gone already.
+        let _ = pidfd_send_signal(self.pidfd.get_ref(), libc::SIGCONT);
+    }
+
     /// Sends SIGKILL.
     pub(super) fn kill(&self) {
         // The only error is that it is gone already.
@@ -95,6 +101,10 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         if self.on_drop == OnDrop::Kill && !self.has_ended() {
+            // Not waited for yet, so the process id cannot be anybody else's: it leads a session of
+            // its own. A runner that gave its children no signal for its death leaves them in it.
+            let group = nix::unistd::Pid::from_raw(self.pid);
+            let _ = nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL);
             self.kill();
         }
     }

@@ -148,6 +148,12 @@ pub enum ExecError {
     /// The session is gone.
     #[error("the session has ended: {0}")]
     Gone(String),
+    /// The guard runs and says nothing; the program is ended should it start after all.
+    #[error("the session's guard did not answer within {seconds} s")]
+    Unanswered {
+        /// How long was waited.
+        seconds: u64,
+    },
     /// The session is suspended.
     #[error("the session is suspended")]
     Frozen,
@@ -188,6 +194,7 @@ impl Coded for ExecError {
             Self::Filter(_) => "FILTER_FAILED",
             Self::Terminal(cause) => shortage(cause).unwrap_or("TERMINAL_FAILED"),
             Self::Gone(_) => "SESSION_ENDED",
+            Self::Unanswered { .. } => "GUARD_UNRESPONSIVE",
             Self::Frozen => "SESSION_SUSPENDED",
             Self::CommandLine => "COMMAND_LINE_INVALID",
         }
@@ -211,6 +218,9 @@ impl Coded for ExecError {
             }
             Self::Terminal(cause) => shortage_fix(cause)?,
             Self::Gone(_) => Fix::words("Start a new session."),
+            Self::Unanswered { .. } => Fix::words(
+                "Try again when the machine is less busy, or close the session: that works without its guard.",
+            ),
             Self::Frozen => Fix::words("Resume the session first."),
             Self::CommandLine => Fix::words("Give a program to run."),
         })

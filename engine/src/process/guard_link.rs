@@ -6,10 +6,11 @@
 
 use crate::sys::async_fd::register;
 use kotak_guard::proto::{
-    Check, Event, Exec, ExecStage, ExitStatus, Process, ReadyReport, Request, Setup, Signal, Stdio,
+    Check, Event, Exec, ExecStage, ExitStatus, Process, ReadyReport, Request, Setup, Signal,
+    SignalTarget, Stdio,
 };
 use kotak_guard::wire::{Received, Receiver, Sender, WireError};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -81,8 +82,10 @@ struct Table {
     setup: Option<oneshot::Sender<Result<ReadyReport, SetupFailure>>>,
     starting: HashMap<u64, Starting>,
     running: HashMap<u64, watch::Sender<Option<ExitStatus>>>,
-    frozen: Vec<oneshot::Sender<Result<u32, u32>>>,
-    thawed: Vec<oneshot::Sender<()>>,
+    /// Answered in order, one for one.
+    frozen: VecDeque<oneshot::Sender<Result<u32, u32>>>,
+    /// `None` for one that nobody waits for.
+    thawed: VecDeque<Option<oneshot::Sender<()>>>,
     processes: HashMap<u64, oneshot::Sender<Vec<Process>>>,
     closed: Option<LinkClosed>,
     survivors: u32,
@@ -173,7 +176,7 @@ impl GuardLink {
     pub async fn freeze(&self) -> Result<Result<u32, u32>, LinkClosed> {
         let (answer, answered) = oneshot::channel();
         self.ask(Request::Freeze, Vec::new(), |table| {
-            table.frozen.push(answer)
+            table.frozen.push_back(answer)
         })
         .await?;
         answered.await.map_err(|_| self.reason())
@@ -182,9 +185,20 @@ impl GuardLink {
     /// Undoes [`GuardLink::freeze`].
     pub async fn thaw(&self) -> Result<(), LinkClosed> {
         let (answer, answered) = oneshot::channel();
-        self.ask(Request::Thaw, Vec::new(), |table| table.thawed.push(answer))
-            .await?;
+        self.ask(Request::Thaw, Vec::new(), |table| {
+            table.thawed.push_back(Some(answer))
+        })
+        .await?;
         answered.await.map_err(|_| self.reason())
+    }
+
+    /// Undoes a [`GuardLink::freeze`] whose answer nobody waits for any more.
+    pub fn thaw_unasked(&self) {
+        let mut table = lock(&self.table);
+        // Without a place for it the guard has long taken nothing, not even the freeze.
+        if self.outbox.try_send((Request::Thaw, Vec::new())).is_ok() {
+            table.thawed.push_back(None);
+        }
     }
 
     /// The processes of the session.
@@ -268,12 +282,13 @@ impl Table {
         self.closed = Some(end.clone());
     }
 
-    /// Hands an event to who waits for it; `Err` names what makes no sense.
+    /// Hands an event to who waits for it, and says what the guard must be told then; `Err` names
+    /// what makes no sense.
     fn dispatch(
         &mut self,
         event: Event,
         mut descriptors: Vec<OwnedFd>,
-    ) -> Result<(), &'static str> {
+    ) -> Result<Option<Request>, &'static str> {
         match event {
             Event::Ready(report) => {
                 let setup = self.setup.take().ok_or("the guard was ready unasked")?;
@@ -297,7 +312,14 @@ impl Table {
                 }
                 let (ended, end) = watch::channel(None);
                 self.running.insert(id, ended);
-                let _ = starting.answer.send(Ok(StartedExec { pid, master, end }));
+                let started = StartedExec { pid, master, end };
+                if starting.answer.send(Ok(started)).is_err() {
+                    // Whoever asked for it was told that it did not start.
+                    return Ok(Some(Request::Signal(Signal {
+                        signal: libc::SIGKILL,
+                        to: SignalTarget::Group(id),
+                    })));
+                }
             }
             Event::ExecFailed { id, stage, errno } => {
                 let starting = self
@@ -316,17 +338,17 @@ impl Table {
                 ended.send_replace(Some(status));
             }
             Event::Frozen { processes } => {
-                for waiting in self.frozen.drain(..) {
+                if let Some(waiting) = self.frozen.pop_front() {
                     let _ = waiting.send(Ok(processes));
                 }
             }
             Event::FreezeFailed { running } => {
-                for waiting in self.frozen.drain(..) {
+                if let Some(waiting) = self.frozen.pop_front() {
                     let _ = waiting.send(Err(running));
                 }
             }
             Event::Thawed => {
-                for waiting in self.thawed.drain(..) {
+                if let Some(Some(waiting)) = self.thawed.pop_front() {
                     let _ = waiting.send(());
                 }
             }
@@ -338,7 +360,7 @@ impl Table {
             Event::Survivors { processes } => self.survivors = processes,
             Event::Bye => {}
         }
-        Ok(())
+        Ok(None)
     }
 }
 
@@ -357,8 +379,14 @@ async fn serve(
                 loop {
                     match receiver.poll::<Event>(socket.get_ref())? {
                         Received::Message(event, descriptors) => {
-                            if let Err(nonsense) = lock(table).dispatch(event, descriptors) {
-                                return Ok(nonsense);
+                            let dispatched = lock(table).dispatch(event, descriptors);
+                            match dispatched {
+                                Ok(None) => {}
+                                Ok(Some(request)) => {
+                                    sender.queue(&request, Vec::new())?;
+                                    flush(&mut sender, socket)?;
+                                }
+                                Err(nonsense) => return Ok(nonsense),
                             }
                         }
                         Received::Pending => break,

@@ -27,6 +27,7 @@ pub async fn launch() -> Result<Tree, LaunchError> {
         .map_err(io::Error::from)
         .map_err(LaunchError::descriptor("a pipe"))?;
     let null = || super::null().map_err(LaunchError::descriptor("/dev/null"));
+    let cgroup = SessionCgroup::create();
     let plan = ChildPlan {
         image: Image::Fd(image),
         argv: vec![
@@ -43,8 +44,10 @@ pub async fn launch() -> Result<Tree, LaunchError> {
         ],
         // It must outlive the engine long enough to end what it watches.
         on_spawner_death: OnSpawnerDeath::Nothing,
+        cgroup: cgroup.as_ref().and_then(SessionCgroup::handle),
     };
     let spawned = spawner.spawn(plan).await?;
+    let mut cgroup = cgroup.filter(|_| spawned.in_cgroup);
     let child =
         Child::watch(spawned, OnDrop::Leave).map_err(LaunchError::descriptor("a process watch"))?;
     let stderr =
@@ -57,23 +60,30 @@ pub async fn launch() -> Result<Tree, LaunchError> {
         seccomp: Vec::new(),
     };
     match tokio::time::timeout(DEADLINE, link.setup(setup)).await {
-        Ok(Ok(report)) => Ok(Tree {
-            cgroup: SessionCgroup::around(child.pid()),
-            link,
-            child,
-            root: Root::Subreaper,
-            report,
-            next_exec: AtomicU64::new(1),
-        }),
+        Ok(Ok(report)) => {
+            if let Some(cgroup) = &mut cgroup {
+                cgroup.keep_awake(child.pid(), child.pid());
+            }
+            Ok(Tree {
+                cgroup,
+                link,
+                child,
+                root: Root::Subreaper,
+                report,
+                next_exec: AtomicU64::new(1),
+            })
+        }
         // It has run nothing, so nothing is lost by killing it.
         Ok(Err(SetupFailure::Refused(check))) => {
             child.kill();
             child.wait().await;
+            clear(cgroup).await;
             Err(LaunchError::GuardRefused(check))
         }
         Ok(Err(SetupFailure::Closed(closed))) => {
             child.kill();
             let end = child.wait().await;
+            clear(cgroup).await;
             let wrote = String::from_utf8_lossy(&stderr.to_end().await)
                 .trim()
                 .to_owned();
@@ -87,9 +97,17 @@ pub async fn launch() -> Result<Tree, LaunchError> {
         Err(_) => {
             child.kill();
             child.wait().await;
+            clear(cgroup).await;
             Err(LaunchError::Timeout {
                 seconds: DEADLINE.as_secs(),
             })
         }
+    }
+}
+
+/// Removes the cgroup of a watcher that never came to watch anything.
+async fn clear(cgroup: Option<SessionCgroup>) {
+    if let Some(cgroup) = cgroup {
+        cgroup.remove().await;
     }
 }

@@ -6,6 +6,8 @@ mod cgroup;
 mod child;
 #[cfg(target_os = "linux")]
 mod collect;
+#[cfg(target_os = "linux")]
+mod descendants;
 mod error;
 #[cfg(target_os = "linux")]
 pub mod guard_image;
@@ -17,6 +19,8 @@ pub mod host;
 mod master;
 #[cfg(target_os = "linux")]
 pub mod native;
+#[cfg(target_os = "linux")]
+mod pins;
 #[cfg(target_os = "linux")]
 mod pty;
 pub mod scrollback;
@@ -55,6 +59,12 @@ pub(crate) fn null() -> std::io::Result<std::os::fd::OwnedFd> {
         .write(true)
         .open("/dev/null")?
         .into())
+}
+
+/// Makes this process give up waiting for a guard's answer after a moment.
+#[cfg(all(test, target_os = "linux"))]
+pub(crate) fn hurry_for_test() {
+    HURRY_MS.store(500, std::sync::atomic::Ordering::SeqCst);
 }
 
 /// Makes every later session of this process freeze by its guard.

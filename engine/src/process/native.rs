@@ -6,6 +6,7 @@ use super::cgroup::SessionCgroup;
 use super::child::{Child, ChildEnd, OnDrop};
 use super::collect::Collected;
 use super::guard_link::{GuardLink, SetupFailure};
+use super::pins::Pins;
 use super::tree::{Root, Tree, control_pair};
 use super::{LaunchError, Spawner, guard_image};
 use crate::backend::{FD_CONTROL, FD_GUARD, FD_STATUS, NativePlan, Pin};
@@ -44,8 +45,20 @@ const STATUS_KEPT: usize = 64 * 1024;
 pub async fn launch(plan: &NativePlan) -> Result<Tree, LaunchError> {
     let spawner = Spawner::shared().map_err(LaunchError::Spawn)?;
     make_room(plan.pins.len())?;
-    // Held until the sandbox is verified, so that no inode number is given to another file.
-    let _pins = plan.pins.iter().map(pin).collect::<Result<Vec<_>, _>>()?;
+    // Held until the sandbox is verified, and what failed is gone.
+    let pins = Pins::hold(&plan.pins, pin)?;
+    let tree = build(spawner, plan).await?;
+    if let Some(path) = pins.unmasked() {
+        if let Err(error) = tree.end().await {
+            tracing::error!(%error, "a sandbox without its mask could not be ended");
+        }
+        return Err(LaunchError::SourceChanged { path, cause: None });
+    }
+    Ok(tree)
+}
+
+/// Starts the runner and waits for the guard's proof. When it fails, nothing of either is left.
+async fn build(spawner: &Spawner, plan: &NativePlan) -> Result<Tree, LaunchError> {
     let launching = start(spawner, plan).await?;
     let deadline = ready_deadline(plan.pins.len());
     let proof = async {
@@ -57,9 +70,12 @@ pub async fn launch(plan: &NativePlan) -> Result<Tree, LaunchError> {
         Ok(Ok((report, guard))) => {
             // What the runner says is used only where it can be true.
             let runner = launching.child.pid();
-            let guard = guard.filter(|guard| descends_from(*guard, runner) != Some(false));
+            let mut cgroup = launching.cgroup;
+            if let (Some(cgroup), Some(guard)) = (&mut cgroup, guard) {
+                cgroup.keep_awake(guard, runner);
+            }
             Ok(Tree {
-                cgroup: guard.and_then(SessionCgroup::around),
+                cgroup,
                 link: launching.link,
                 child: launching.child,
                 root: Root::Namespace,
@@ -87,6 +103,7 @@ struct Launching {
     child: Child,
     status: Collected,
     stderr: Collected,
+    cgroup: Option<SessionCgroup>,
 }
 
 async fn start(spawner: &Spawner, plan: &NativePlan) -> Result<Launching, LaunchError> {
@@ -107,6 +124,7 @@ async fn start(spawner: &Spawner, plan: &NativePlan) -> Result<Launching, Launch
         fds.push((sealed_memfd(&block.bytes())?, block.fd));
     }
     let bwrap = plan.bwrap.to_path_buf();
+    let cgroup = SessionCgroup::create();
     let argv =
         std::iter::once(bwrap.as_os_str().as_bytes().to_vec()).chain(plan.argv.iter().cloned());
     let child = ChildPlan {
@@ -117,6 +135,7 @@ async fn start(spawner: &Spawner, plan: &NativePlan) -> Result<Launching, Launch
         env: Vec::new(),
         fds,
         on_spawner_death: OnSpawnerDeath::Kill,
+        cgroup: cgroup.as_ref().and_then(SessionCgroup::handle),
     };
     let spawned = spawner.spawn(child).await.map_err(|error| match error {
         LaunchError::Spawn(cause) if is_gone(&cause) => LaunchError::BwrapMissing {
@@ -125,7 +144,9 @@ async fn start(spawner: &Spawner, plan: &NativePlan) -> Result<Launching, Launch
         },
         other => other,
     })?;
+    let cgroup = cgroup.filter(|_| spawned.in_cgroup);
     Ok(Launching {
+        cgroup,
         child: Child::watch(spawned, OnDrop::Kill)
             .map_err(LaunchError::descriptor("a process watch"))?,
         link: GuardLink::new(own).map_err(LaunchError::descriptor("a control socket"))?,
@@ -144,7 +165,19 @@ impl Launching {
             let _ = nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL);
         }
         self.child.kill();
-        self.child.wait().await
+        let end = self.child.wait().await;
+        self.clear().await;
+        // Its last process is gone when nobody holds this pipe: until then it may still mount.
+        let _ = tokio::time::timeout(LAST_WORDS, self.stderr.to_end()).await;
+        end
+    }
+
+    /// Ends what the runner left in its cgroup, and removes that.
+    async fn clear(&self) {
+        if let Some(cgroup) = &self.cgroup {
+            cgroup.kill();
+            cgroup.remove().await;
+        }
     }
 
     /// What a runner that ended before its guard spoke has to say.
@@ -158,6 +191,7 @@ impl Launching {
                 None
             }
         };
+        self.clear().await;
         let words = tokio::time::timeout(LAST_WORDS, self.stderr.to_end()).await;
         let stderr =
             String::from_utf8_lossy(&words.unwrap_or_else(|_| self.stderr.bytes())).into_owned();
@@ -244,21 +278,6 @@ fn child_pid(status: &[u8]) -> Option<i32> {
         .filter(|pid| *pid > 0)
 }
 
-/// Whether a process has another among its ancestors; `None` where `/proc` does not tell.
-fn descends_from(pid: i32, ancestor: i32) -> Option<bool> {
-    let mut current = pid;
-    while current > 0 {
-        if current == ancestor {
-            return Some(true);
-        }
-        let stat = std::fs::read_to_string(format!("/proc/{current}/stat")).ok()?;
-        // The name stands in brackets and may hold any character; state and parent follow it.
-        let after_name = stat.rsplit_once(')')?.1;
-        current = after_name.split_ascii_whitespace().nth(1)?.parse().ok()?;
-    }
-    Some(false)
-}
-
 fn pipe() -> Result<(OwnedFd, OwnedFd), LaunchError> {
     nix::unistd::pipe2(OFlag::O_CLOEXEC)
         .map_err(io::Error::from)
@@ -314,20 +333,5 @@ mod tests {
         assert_eq!(child_pid(b""), None);
         assert_eq!(child_pid(b"{ \"child-pid\": 0 }"), None);
         assert_eq!(child_pid(b"{ \"child-pid\": -1 }"), None);
-    }
-
-    #[test]
-    fn a_process_descends_from_its_parents_and_from_nobody_else() {
-        let own = i32::try_from(std::process::id()).unwrap();
-        let mut child = std::process::Command::new("sleep")
-            .arg("1000")
-            .spawn()
-            .unwrap();
-        let pid = i32::try_from(child.id()).unwrap();
-        assert_eq!(descends_from(pid, own), Some(true));
-        assert_eq!(descends_from(own, pid), Some(false));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert_eq!(descends_from(pid, own), None);
     }
 }

@@ -89,6 +89,7 @@ mod tests {
             env: vec![c"PATH=/usr/bin:/bin".to_owned()],
             fds: all,
             on_spawner_death: OnSpawnerDeath::Kill,
+            cgroup: None,
         };
         let spawned = Spawner::shared().unwrap().spawn(plan).await.unwrap();
         let child =
@@ -136,6 +137,7 @@ mod tests {
             env: Vec::new(),
             fds: Vec::new(),
             on_spawner_death: OnSpawnerDeath::Kill,
+            cgroup: None,
         };
         let refused = Spawner::shared().unwrap().spawn(plan).await.unwrap_err();
         assert!(

@@ -2,6 +2,7 @@
 
 use super::cgroup::SessionCgroup;
 use super::child::Child;
+use super::descendants::kill_descendants;
 use super::guard_link::{ExecFailure, GuardLink, LinkClosed};
 use super::master::Master;
 use super::pty::OpenPty;
@@ -20,6 +21,14 @@ const GRACE_MS: u32 = 150;
 
 /// How long a guard may take to end everything before its root is killed.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a guard may take to answer: it only asks the kernel for things that do not wait, so one
+/// that says nothing for this long hangs, or the machine does.
+const ANSWER: Duration = Duration::from_secs(15);
+
+/// Replaces [`ANSWER`], in milliseconds, in tests of a guard that hangs.
+#[cfg(test)]
+pub(super) static HURRY_MS: AtomicU64 = AtomicU64::new(0);
 
 /// Which side of the sandbox's wall the guard stands on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +96,12 @@ pub enum TreeError {
     /// The guard is gone.
     #[error("the session has ended")]
     Gone(#[source] LinkClosed),
+    /// The guard runs and says nothing.
+    #[error("the session's guard did not answer within {seconds} s")]
+    Unanswered {
+        /// How long was waited.
+        seconds: u64,
+    },
     /// Some processes could not be stopped, so all go on.
     #[error("{running} processes of the session could not be stopped")]
     NotFrozen {
@@ -120,7 +135,7 @@ impl Tree {
     /// By what means [`Tree::freeze`] works.
     #[must_use]
     pub fn freezer(&self) -> &'static str {
-        if self.cgroup.is_some() {
+        if self.cgroup.as_ref().is_some_and(SessionCgroup::can_freeze) {
             "cgroup"
         } else {
             "guard"
@@ -152,10 +167,9 @@ impl Tree {
             env: command.env,
             stdio,
         };
-        let started = self
-            .link
-            .exec(exec, descriptors)
+        let started = answered(self.link.exec(exec, descriptors))
             .await
+            .map_err(|Unanswered { seconds }| ExecError::Unanswered { seconds })?
             .map_err(|failure| match failure {
                 ExecFailure::Failed { stage, errno } => {
                     ExecError::from_stage(stage, errno, program, cwd)
@@ -184,12 +198,16 @@ impl Tree {
             signal,
             to: SignalTarget::Foreground(exec),
         };
-        self.link.signal(signal).await.map_err(TreeError::Gone)
+        answered(self.link.signal(signal))
+            .await?
+            .map_err(TreeError::Gone)
     }
 
     /// The processes of the session.
     pub async fn processes(&self) -> Result<Vec<Process>, TreeError> {
-        self.link.processes().await.map_err(TreeError::Gone)
+        answered(self.link.processes())
+            .await?
+            .map_err(TreeError::Gone)
     }
 
     /// Stops every process of the session.
@@ -211,7 +229,7 @@ impl Tree {
         if let Some(cgroup) = &self.cgroup {
             cgroup.thaw().await;
         }
-        self.link.thaw().await.map_err(TreeError::Gone)
+        answered(self.link.thaw()).await?.map_err(TreeError::Gone)
     }
 
     /// Tells when the guard is gone; closed without a value when this tree is dropped.
@@ -220,8 +238,10 @@ impl Tree {
         self.link.closed_watch()
     }
 
-    /// Ends everything and waits until nothing is left.
+    /// Ends everything and waits until nothing is left, whatever the guard does.
     pub async fn end(&self) -> Result<(), TreeError> {
+        // One that was stopped can still end its session by itself.
+        self.child.go_on();
         if let Some(cgroup) = &self.cgroup {
             cgroup.thaw().await;
         }
@@ -232,13 +252,16 @@ impl Tree {
             self.child.wait().await;
         };
         let mut ended = tokio::time::timeout(PATIENCE, polite).await.is_ok();
+        let mut left = 0;
         if !ended {
             if let Some(cgroup) = &self.cgroup {
                 cgroup.kill();
             }
-            if self.root == Root::Namespace {
-                self.child.kill();
+            if self.root == Root::Subreaper {
+                // What it watches goes first: without it, nobody could tell who that was.
+                left = kill_descendants(self.child.pid()).await;
             }
+            self.child.kill();
             ended = tokio::time::timeout(PATIENCE, self.child.wait())
                 .await
                 .is_ok();
@@ -248,8 +271,55 @@ impl Tree {
             cgroup.kill();
             cgroup.remove().await;
         }
-        how_it_ended(ended, self.link.survivors())
+        how_it_ended(ended, self.link.survivors().max(left))
     }
+}
+
+/// A process and its ancestors up to one of them, both included; `None` where `/proc` does not say
+/// that it descends from there.
+pub(super) fn line_of_descent(pid: i32, ancestor: i32) -> Option<Vec<i32>> {
+    let mut line = vec![pid];
+    let mut current = pid;
+    while current != ancestor {
+        let stat = std::fs::read(format!("/proc/{current}/stat")).ok()?;
+        let stat = String::from_utf8_lossy(&stat);
+        // The name stands in brackets and may hold any character; state and parent follow it.
+        let after_name = stat.rsplit_once(')')?.1;
+        current = after_name.split_ascii_whitespace().nth(1)?.parse().ok()?;
+        if current <= 0 {
+            return None;
+        }
+        line.push(current);
+    }
+    Some(line)
+}
+
+/// A guard that does not answer.
+#[derive(Debug, Clone, Copy)]
+struct Unanswered {
+    seconds: u64,
+}
+
+impl From<Unanswered> for TreeError {
+    fn from(Unanswered { seconds }: Unanswered) -> Self {
+        Self::Unanswered { seconds }
+    }
+}
+
+/// What a guard answers, when it does.
+async fn answered<T>(answer: impl Future<Output = T>) -> Result<T, Unanswered> {
+    #[cfg(not(test))]
+    let deadline = ANSWER;
+    #[cfg(test)]
+    let deadline = match HURRY_MS.load(Ordering::SeqCst) {
+        0 => ANSWER,
+        hurry => Duration::from_millis(hurry),
+    };
+    tokio::time::timeout(deadline, answer)
+        .await
+        .map_err(|_| Unanswered {
+            seconds: deadline.as_secs(),
+        })
 }
 
 /// Whether the guard came to its end, and whom it could not take with it.
@@ -263,7 +333,11 @@ fn how_it_ended(ended: bool, survivors: u32) -> Result<(), TreeError> {
 
 /// Frozen is only what the guard says is: an answer that some run on is a failure.
 async fn freeze_by_guard(link: &GuardLink) -> Result<(), TreeError> {
-    match link.freeze().await {
+    let answer = answered(link.freeze()).await.inspect_err(|_| {
+        // It may freeze once it goes on, when nobody counts on that any more.
+        link.thaw_unasked();
+    });
+    match answer? {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(running)) => Err(TreeError::NotFrozen { running }),
         Err(closed) => Err(TreeError::Gone(closed)),
@@ -287,6 +361,7 @@ impl Coded for TreeError {
     fn code(&self) -> &'static str {
         match self {
             Self::Gone(_) => "SESSION_ENDED",
+            Self::Unanswered { .. } => "GUARD_UNRESPONSIVE",
             Self::NotFrozen { .. } => "SUSPEND_FAILED",
             Self::StillRunning | Self::Survivors { .. } => "PROCESS_DOES_NOT_DIE",
         }
@@ -295,6 +370,9 @@ impl Coded for TreeError {
     fn fix(&self) -> Option<Fix> {
         Some(Fix::words(match self {
             Self::Gone(_) => "Start a new session.",
+            Self::Unanswered { .. } => {
+                "Try again when the machine is less busy, or close the session: that works without its guard."
+            }
             Self::NotFrozen { .. } => {
                 "Try again; a program may start processes faster than they can be stopped, or run as another user."
             }
@@ -348,5 +426,21 @@ mod tests {
             let ended = how_it_ended(true, link.survivors());
             assert_eq!(ended.err().map(|error| error.code()), code);
         }
+    }
+
+    #[test]
+    fn a_process_descends_from_its_parents_and_from_nobody_else() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let mut child = std::process::Command::new("sleep")
+            .arg("1000")
+            .spawn()
+            .unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        assert_eq!(line_of_descent(pid, own), Some(vec![pid, own]));
+        assert_eq!(line_of_descent(own, own), Some(vec![own]));
+        assert_eq!(line_of_descent(own, pid), None);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(line_of_descent(pid, own), None);
     }
 }

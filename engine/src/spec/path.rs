@@ -185,10 +185,10 @@ impl AbsPath {
 }
 
 impl fmt::Display for AbsPath {
-    /// For people: control characters escaped, bytes that are no UTF-8 replaced.
+    /// For people: characters that mislead escaped, bytes that are no UTF-8 replaced.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for character in String::from_utf8_lossy(&self.0).chars() {
-            if character.is_control() {
+            if crate::text::misleads(character) {
                 write!(f, "{}", character.escape_default())?;
             } else {
                 write!(f, "{character}")?;

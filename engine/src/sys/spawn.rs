@@ -50,6 +50,9 @@ pub struct ChildPlan {
     pub fds: Vec<(OwnedFd, RawFd)>,
     /// When the spawning thread ends.
     pub on_spawner_death: OnSpawnerDeath,
+    /// The directory of the version 2 cgroup to be born in (clone3(2) `CLONE_INTO_CGROUP`, Linux
+    /// 5.7). Moving a process that runs waits for a grace period of the kernel, some 15 ms.
+    pub cgroup: Option<OwnedFd>,
 }
 
 /// A started program.
@@ -59,6 +62,9 @@ pub struct Spawned {
     pub pid: i32,
     /// Its pidfd.
     pub pidfd: OwnedFd,
+    /// It was born in the cgroup of its plan; else the kernel or the rights did not allow it, and
+    /// it is in this process's own.
+    pub in_cgroup: bool,
 }
 
 /// Starts a program. Returns once the exec succeeded, or with the error that stopped it.
@@ -85,9 +91,14 @@ pub fn fork_exec(plan: &ChildPlan) -> io::Result<Spawned> {
         parent: nix::unistd::getpid().as_raw(),
         report: report_child.as_raw_fd(),
     };
-    // SAFETY: the child calls only async-signal-safe functions on memory prepared above, and ends
-    // in exec or _exit.
-    let pid = unsafe { libc::fork() };
+    let born = plan.cgroup.as_ref().and_then(fork_into_cgroup);
+    let in_cgroup = born.is_some();
+    let pid = match born {
+        Some(pid) => pid,
+        // SAFETY: the child calls only async-signal-safe functions on memory prepared above, and
+        // ends in exec or _exit.
+        None => unsafe { libc::fork() },
+    };
     if pid < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -101,11 +112,33 @@ pub fn fork_exec(plan: &ChildPlan) -> io::Result<Spawned> {
         Some(errno) => Err(io::Error::from_raw_os_error(errno)),
         None => pidfd_open(pid),
     };
-    pidfd.map(|pidfd| Spawned { pid, pidfd }).inspect_err(|_| {
+    let spawned = pidfd.map(|pidfd| Spawned {
+        pid,
+        pidfd,
+        in_cgroup,
+    });
+    spawned.inspect_err(|_| {
         let pid = nix::unistd::Pid::from_raw(pid);
         let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL);
         let _ = nix::sys::wait::waitpid(pid, None);
     })
+}
+
+/// linux/sched.h; the constant of libc is too narrow for it.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// fork(2) into a cgroup. `None` where that cannot be: an older kernel, a group that this user may
+/// not put processes into.
+fn fork_into_cgroup(cgroup: &OwnedFd) -> Option<i32> {
+    // SAFETY: all-zero is a valid clone_args: no flags, no stack, nothing to write to.
+    let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
+    args.flags = CLONE_INTO_CGROUP;
+    args.exit_signal = u64::try_from(libc::SIGCHLD).ok()?;
+    args.cgroup = u64::try_from(cgroup.as_raw_fd()).ok()?;
+    // SAFETY: without CLONE_VM and with no stack this is a fork(2); the caller's child keeps to
+    // async-signal-safe functions, so it does not miss the fork handlers of libc.
+    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of_val(&args)) };
+    i32::try_from(pid).ok().filter(|pid| *pid >= 0)
 }
 
 /// Sends a signal through a pidfd; never reaches a recycled process id.
@@ -160,8 +193,9 @@ pub fn wait_for_end(pidfd: &OwnedFd) -> io::Result<WaitedEnd> {
     })
 }
 
-fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
-    // SAFETY: plain integers; the pid is our own unreaped child.
+/// Opens a process (pidfd_open(2)): an unreaped child, or one whose identity is compared after.
+pub fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
+    // SAFETY: plain integers.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     let fd = RawFd::try_from(fd).unwrap_or(-1);
     if fd < 0 {

@@ -218,22 +218,37 @@ const HARMLESS: OFlag = OFlag::O_NONBLOCK
     .union(OFlag::O_NOCTTY)
     .union(OFlag::O_CLOEXEC);
 
+/// Only a refusal of access proves a mask: a device behind a mount without devices, or a directory
+/// without permissions (open(2), both EACCES). A path that is missing or leads in a circle hides
+/// nothing that is put there later.
 fn unreadable(path: &[u8]) -> Result<(), String> {
     match open(path, OFlag::O_RDONLY | HARMLESS, Mode::empty()) {
         Ok(_) => Err(format!("{} can be opened for reading", shown(path))),
-        Err(_) => Ok(()),
+        Err(Errno::EACCES | Errno::EPERM) => Ok(()),
+        Err(errno) => Err(not_refused(path, errno)),
     }
+}
+
+fn not_refused(path: &[u8], errno: Errno) -> String {
+    format!("{} is not refused but fails: {errno}", shown(path))
 }
 
 fn unwritable(path: &[u8]) -> Result<(), String> {
     let found = match fs::metadata(OsStr::from_bytes(path)) {
         Ok(found) => found,
-        // It is not there: then nobody may be able to put it there.
-        Err(_) => {
-            let parent = Path::new(OsStr::from_bytes(path)).parent();
-            return match parent {
-                Some(parent) => unwritable(parent.as_os_str().as_bytes()),
-                None => Ok(()),
+        Err(error) => {
+            return match Errno::from_raw(error.raw_os_error().unwrap_or_default()) {
+                // It is not there: then nobody may be able to put it there.
+                Errno::ENOENT | Errno::ENOTDIR => {
+                    let parent = Path::new(OsStr::from_bytes(path)).parent();
+                    match parent {
+                        Some(parent) => unwritable(parent.as_os_str().as_bytes()),
+                        None => Ok(()),
+                    }
+                }
+                // Out of reach behind a directory that may not be entered.
+                Errno::EACCES | Errno::EPERM => Ok(()),
+                errno => Err(not_refused(path, errno)),
             };
         }
     };
@@ -250,7 +265,8 @@ fn unwritable(path: &[u8]) -> Result<(), String> {
     };
     match open(path, attempt | OFlag::O_WRONLY | HARMLESS, Mode::empty()) {
         Ok(_) => Err(format!("{} can be opened for writing", shown(path))),
-        Err(_) => Ok(()),
+        Err(Errno::EROFS | Errno::EACCES | Errno::EPERM) => Ok(()),
+        Err(errno) => Err(not_refused(path, errno)),
     }
 }
 
@@ -316,7 +332,28 @@ mod tests {
     fn a_readable_path_is_told_from_one_that_is_not() {
         assert!(unreadable(b"/proc/self/status").is_err());
         assert!(unreadable(b"/proc").is_err());
-        assert!(unreadable(b"/nonexistent/x").is_ok());
+        // Write-only, and the kernel holds user 0 to it too.
+        assert_eq!(unreadable(b"/proc/sys/vm/compact_memory"), Ok(()));
+    }
+
+    #[test]
+    fn a_path_that_is_missing_or_leads_nowhere_proves_no_mask_and_the_error_is_named() {
+        let dir = std::env::temp_dir().join(format!("kotak-guard-loop-{}", std::process::id()));
+        fs::create_dir(&dir).unwrap();
+        let circle = dir.join("circle");
+        std::os::unix::fs::symlink("circle", &circle).unwrap();
+        let circle = circle.as_os_str().as_bytes();
+        for (path, errno) in [
+            (b"/nonexistent/x".as_slice(), "ENOENT"),
+            (b"/proc/self/status/x", "ENOTDIR"),
+            (circle, "ELOOP"),
+        ] {
+            let refused = unreadable(path).unwrap_err();
+            assert!(refused.contains(errno), "{refused}");
+        }
+        let refused = unwritable(circle).unwrap_err();
+        assert!(refused.contains("ELOOP"), "{refused}");
+        fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]

@@ -187,8 +187,10 @@ fn an_engine_that_does_not_read_keeps_nobody_unreaped() {
 
 #[test]
 fn processes_of_another_user_that_survive_a_shutdown_are_counted() {
-    // Only root can make a guard of one user and a program of another.
     if !users().contains(&User::Root) {
+        // Past the test harness, which keeps what passing tests print: the runner counts it.
+        let reason = "only root can make a guard of one user and a program of another";
+        writeln!(std::io::stdout(), "\nkotak-skip: {reason}").unwrap();
         return;
     }
     let directory = shared_directory();

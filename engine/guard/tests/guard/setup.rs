@@ -254,6 +254,37 @@ fn a_secret_that_can_be_read_is_refused() {
 }
 
 #[test]
+fn a_mask_that_is_not_there_or_leads_in_a_circle_is_refused_with_the_error() {
+    let directory = shared_directory();
+    let (key, circle) = (directory.join("key"), directory.join("circle"));
+    fs::write(&key, "secret").unwrap();
+    symlink("circle", &circle).unwrap();
+    let bound = directory.to_str().unwrap();
+    let masked = format!(
+        "--ro-bind {bound} {bound} --ro-bind /dev/null {}",
+        key.display()
+    );
+    for user in users() {
+        let place = Place::Native(*user, Flags::with(&masked));
+        let finding = |path: &Path| {
+            let mut expect = expectation();
+            expect.unreadable = vec![path.to_str().unwrap().into()];
+            Guard::start_with(&place, native_setup(expect)).err()
+        };
+        for (path, errno) in [
+            (directory.join("gone"), "ENOENT"),
+            (circle.clone(), "ELOOP"),
+        ] {
+            let check = finding(&path).unwrap();
+            assert_eq!(check.name, "unreadable");
+            assert!(check.detail.contains(errno), "{check:?}");
+        }
+        assert_eq!(finding(&key), None, "the control failed");
+    }
+    fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
 fn a_path_that_should_not_be_writable_or_there_is_refused() {
     let directory = shared_directory();
     let file = directory.join("file");

@@ -27,10 +27,10 @@ pub(crate) async fn session(
     request: SandboxRequest,
     argv: Vec<OsString>,
     cwd: Option<PathBuf>,
+    end: Forwarded,
 ) -> Result<u8, Failure> {
     let raw = RawMode::remember().map_err(|error| terminal_failed(&error))?;
-    // Listened to before anything is launched, so that no signal can leave a session behind.
-    let mut signals = Signals::listen().map_err(|error| terminal_failed(&error))?;
+    let mut signals = Signals::listen(end).map_err(|error| terminal_failed(&error))?;
     let session = tokio::select! {
         launched = Session::launch(engine, request, &argv) => launched?,
         // A launch that is given up leaves nothing, and has no history yet.
@@ -126,12 +126,12 @@ struct Signals {
 }
 
 impl Signals {
-    fn listen() -> io::Result<Self> {
+    fn listen(end: Forwarded) -> io::Result<Self> {
         Ok(Self {
             resized: signal(SignalKind::window_change())?,
             continued: signal(SignalKind::from_raw(libc::SIGCONT))?,
             stopped: signal(SignalKind::from_raw(libc::SIGTSTP))?,
-            end: Forwarded::listen()?,
+            end,
         })
     }
 }

@@ -2,20 +2,54 @@
 
 use crate::Context;
 use crate::failure::{self, Failure};
+use crate::signals::Forwarded;
 use crate::text::printable;
 use kotak_engine::error::Problem;
 use kotak_engine::manager::{Engine, EngineOptions, EngineRole};
 use std::io::Write;
 use std::path::PathBuf;
 
+/// What came of starting the engine.
+pub(crate) enum Start {
+    /// It runs.
+    Engine(Engine),
+    /// Kotak was asked to end by this signal, and nothing is left.
+    Signal(i32),
+}
+
+/// The signals that ask Kotak to end. Listened to before anything is started, so that none of them
+/// leaves something behind.
+pub(crate) fn signals() -> Result<Forwarded, Failure> {
+    Forwarded::listen()
+        .map_err(|error| Failure::engine("SIGNALS_FAILED", "cannot listen to signals", &error))
+}
+
 /// Starts the engine; says the start-up line (REQ PR-6) and what could not be set up.
-pub(crate) async fn start(context: &Context) -> Result<Engine, Failure> {
+pub(crate) async fn start(context: &Context, signals: &mut Forwarded) -> Result<Start, Failure> {
     let options = EngineOptions {
         switch: context.switch.switch,
         dirs: context.dirs.clone(),
         role: EngineRole::Command,
     };
-    let engine = Engine::start(options).await.map_err(|error| {
+    let starting = Engine::start(options);
+    tokio::pin!(starting);
+    let started = tokio::select! {
+        started = &mut starting => started,
+        number = signals.recv() => {
+            tokio::select! {
+                // Ends the probe's trial and removes its directory.
+                started = &mut starting => {
+                    if let Ok(engine) = started {
+                        engine.shutdown().await;
+                    }
+                }
+                // Asked twice: the next start removes what is left.
+                _ = signals.recv() => {}
+            }
+            return Ok(Start::Signal(number));
+        }
+    };
+    let engine = started.map_err(|error| {
         Failure::engine("ENGINE_START_FAILED", "cannot start the engine", &error)
     })?;
     say(&format!(
@@ -30,7 +64,7 @@ pub(crate) async fn start(context: &Context) -> Result<Engine, Failure> {
             failure::report(notice, false);
         }
     }
-    Ok(engine)
+    Ok(Start::Engine(engine))
 }
 
 /// A session id that no other session has.

@@ -1,6 +1,8 @@
 //! `kotak probe`.
 
 use crate::failure::{Failure, UNAVAILABLE};
+use crate::launch::Start;
+use crate::session::by_signal;
 use crate::text::write_result;
 use crate::{Context, launch};
 use kotak_engine::backend::SandboxBackend;
@@ -8,7 +10,11 @@ use kotak_engine::probe::report_text;
 
 /// Shows the host report; 0 when native is available.
 pub(crate) async fn report(context: &Context, json: bool) -> Result<u8, Failure> {
-    let engine = launch::start(context).await?;
+    let mut signals = launch::signals()?;
+    let engine = match launch::start(context, &mut signals).await? {
+        Start::Engine(engine) => engine,
+        Start::Signal(number) => return Ok(by_signal(number)),
+    };
     let host = engine.host();
     let text = if json {
         serde_json::to_string_pretty(&*host).map_err(|error| {

@@ -2,7 +2,8 @@
 
 use crate::args::{self, ProfileName, RunOptions};
 use crate::failure::Failure;
-use crate::session::{Ended, Session};
+use crate::launch::Start;
+use crate::session::{Ended, Session, by_signal};
 use crate::signals::{Forwarded, stop_here};
 use crate::{Context, interactive, launch};
 use kotak_engine::backend::ClientDefault;
@@ -35,11 +36,15 @@ pub(crate) async fn run(context: &Context, options: RunOptions) -> Result<u8, Fa
         choice,
         client: ClientDefault::Command,
     };
-    let engine = launch::start(context).await?;
+    let mut signals = launch::signals()?;
+    let engine = match launch::start(context, &mut signals).await? {
+        Start::Engine(engine) => engine,
+        Start::Signal(number) => return Ok(by_signal(number)),
+    };
     let result = if has_own_terminal() {
-        interactive::session(&engine, request, command, exec_cwd).await
+        interactive::session(&engine, request, command, exec_cwd, signals).await
     } else {
-        piped(&engine, request, command, exec_cwd).await
+        piped(&engine, request, command, exec_cwd, signals).await
     };
     engine.shutdown().await;
     result
@@ -56,17 +61,21 @@ async fn piped(
     request: SandboxRequest,
     argv: Vec<OsString>,
     cwd: Option<PathBuf>,
+    mut signals: Forwarded,
 ) -> Result<u8, Failure> {
     let stdio = ExecStdio::Streams {
         stdin: duplicate(stdin())?,
         stdout: duplicate(stdout())?,
         stderr: duplicate(stderr())?,
     };
-    let session = Session::launch(engine, request, &argv).await?;
+    let session = tokio::select! {
+        launched = Session::launch(engine, request, &argv) => launched?,
+        // A launch that is given up leaves nothing, and has no history yet.
+        number = signals.recv() => return Ok(by_signal(number)),
+    };
     let result = async {
         // From here on signals are the program's.
         let unheard = |error| Failure::engine("SIGNALS_FAILED", "cannot listen to signals", &error);
-        let mut signals = Forwarded::listen().map_err(unheard)?;
         let mut stop = signal(SignalKind::from_raw(libc::SIGTSTP)).map_err(unheard)?;
         let exec = session
             .exec(ExecRequest {

@@ -2,6 +2,8 @@
 
 use crate::args::{self, ShellOptions};
 use crate::failure::Failure;
+use crate::launch::Start;
+use crate::session::by_signal;
 use crate::{Context, interactive, launch};
 use kotak_engine::backend::ClientDefault;
 use kotak_engine::error::{Fix, Problem};
@@ -42,8 +44,13 @@ pub(crate) async fn open(context: &Context, options: ShellOptions) -> Result<u8,
         choice,
         client: ClientDefault::Command,
     };
-    let engine = launch::start(context).await?;
-    let result = interactive::session(&engine, request, vec![shell.into_os_string()], None).await;
+    let mut signals = launch::signals()?;
+    let engine = match launch::start(context, &mut signals).await? {
+        Start::Engine(engine) => engine,
+        Start::Signal(number) => return Ok(by_signal(number)),
+    };
+    let argv = vec![shell.into_os_string()];
+    let result = interactive::session(&engine, request, argv, None, signals).await;
     engine.shutdown().await;
     result
 }

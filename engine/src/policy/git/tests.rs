@@ -285,6 +285,13 @@ fn what_everyones_configuration_runs_is_protected_in_every_repository() {
     assert!(!found.protected.contains(&path("/w/b/tools/lint")));
 }
 
+fn read(text: &[u8]) -> Vec<(String, String, String)> {
+    settings(text)
+        .into_iter()
+        .map(|(section, key, value)| (section, key, String::from_utf8(value).unwrap()))
+        .collect()
+}
+
 #[test]
 fn a_configuration_is_read_as_git_reads_it() {
     let text = b"[Core]\n\tHooksPath = \"a b\" ; c\n[remote \"x\"] url = y\n# no = no\nbare\n";
@@ -295,4 +302,146 @@ fn a_configuration_is_read_as_git_reads_it() {
             ("remote".to_owned(), "url".to_owned(), b"y".to_vec()),
         ]
     );
+    for (value, meant) in [
+        ("a\\\n  b\\\n", "a  b"),
+        ("a # no \\\nx = y", "a"),
+        ("\"a # b\" ; c", "a # b"),
+        ("a\" b \"c ", "a b c"),
+        ("\" a \"", " a "),
+        ("a\\\"b\\\\c\\td", "a\"b\\c\td"),
+        ("a\r\n", "a"),
+        ("\\\n a", "a"),
+        ("", ""),
+    ] {
+        let found = read(format!("[core]\nhooksPath = {value}\n").as_bytes());
+        let first = &found[0];
+        assert_eq!(
+            (first.1.as_str(), first.2.as_str()),
+            ("hookspath", meant),
+            "{value:?}"
+        );
+    }
+    for heading in [
+        "[filter \"a ] \\\" b\"]",
+        "[filter.x]",
+        "[FILTER \"]\"]",
+        "\u{feff}[filter]",
+    ] {
+        let found = read(format!("{heading} clean = ./c\n").as_bytes());
+        let expected = ("filter".into(), "clean".into(), "./c".into());
+        assert_eq!(found, [expected], "{heading}");
+    }
+}
+
+/// The same files, asked of git itself.
+#[test]
+fn what_git_reads_is_what_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("config");
+    for text in [
+        "[core]\n\thooksPath = a\\\n b\\\nc\n",
+        "[core] hooksPath = \"x # y\" z ; w\n",
+        "[alias \"q\\\"]\"] command = !\\\"a b\\\" \\\\\\\\ c\\n\n",
+        "[core]\nhooksPath=\n[filter \"l\"]\n\tclean = git \\\n  x -- %f # y \\\n\tsmudge=\"\\\n z\"\n",
+        "[core]\r\n\thooksPath = d\r\n",
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let output = std::process::Command::new("git")
+            .args(["config", "--null", "--list", "--file"])
+            .arg(&file)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{text:?}: {output:?}");
+        let listed = String::from_utf8(output.stdout).unwrap();
+        let by_git: Vec<(String, String, String)> = listed
+            .split_terminator('\0')
+            .map(|entry| {
+                let (name, value) = entry.split_once('\n').unwrap();
+                let (section, rest) = name.split_once('.').unwrap();
+                let key = rest.rsplit('.').next().unwrap();
+                (section.to_owned(), key.to_owned(), value.to_owned())
+            })
+            .collect();
+        assert_eq!(read(text.as_bytes()), by_git, "{text:?}");
+    }
+}
+
+#[test]
+fn what_continued_and_quoted_lines_run_is_protected() {
+    let mut host = FakeFs::default();
+    host.git_dir("/w/.git");
+    host.file("/w/tools/top", "")
+        .file("/w/my tools/run", "")
+        .file("/home/u/bin/x", "");
+    host.file(
+        "/w/.git/config",
+        "[core]\n hooksPath = .hus\\\nky\n sshCommand = \"\\\"/opt/my ssh\\\" -v\"\n\
+         [alias]\n a = \"!'my tools/run' --all\"\n b = !$(git rev-parse --show-toplevel)/tools/top\n\
+         c = \"!f() { $HOME/bin/x; }; f\"\n\
+         [submodule \"s\"]\n update = !./up\n[init]\n templateDir = ~/template\n",
+    );
+    let found = search(&host, &["/w"], 1000);
+    protects(
+        &found,
+        &[
+            "/w/.husky",
+            "/opt/my ssh",
+            "/w/my tools/run",
+            "/w/tools/top",
+            "/home/u/bin/x",
+            "/w/up",
+            "/home/u/template",
+        ],
+    );
+}
+
+#[test]
+fn homes_of_named_users_are_looked_up_and_unknown_ones_are_not_guessed() {
+    let mut host = FakeFs::default();
+    host.file(
+        "/etc/passwd",
+        "root:x:0:0:root:/root:/bin/sh\nv:x:1001:1001::/srv/v:/bin/sh\n",
+    );
+    host.git_dir("/w/.git").file(
+        "/w/.git/config",
+        "[core]\n hooksPath = ~v/hooks\n fsmonitor = ~u/watch\n editor = ~nobody-here/edit\n\
+         [include]\n path = ~v/more.cfg\n[includeIf \"hasconfig:remote.*.url:x\"]\n path = sub/more\n",
+    );
+    host.file("/srv/v/more.cfg", "[core]\n pager = /opt/pager\n");
+    host.file("/w/.git/sub/more", "[include]\n path = deeper\n");
+    host.file("/w/.git/sub/deeper", "[gpg]\n program = /opt/gpg\n");
+    let found = search(&host, &["/w"], 1000);
+    protects(
+        &found,
+        &[
+            "/srv/v/hooks",
+            "/home/u/watch",
+            "/srv/v/more.cfg",
+            "/opt/pager",
+            "/w/.git/sub/deeper",
+            "/opt/gpg",
+        ],
+    );
+    let guessed = |at: &AbsPath| at.as_bytes().ends_with(b"edit");
+    assert!(
+        !found.protected.iter().any(guessed),
+        "{:?}",
+        found.protected
+    );
+}
+
+#[test]
+fn a_configuration_that_is_too_large_to_be_read_is_told() {
+    let mut host = FakeFs::default();
+    let padding = "# padding\n".repeat(CONFIG_BYTES / 10 - 10);
+    host.git_dir("/w/.git").file(
+        "/w/.git/config",
+        format!("{padding}[core]\nhooksPath = .near\n"),
+    );
+    let found = search(&host, &["/w"], 1000);
+    protects(&found, &["/w/.near"]);
+    assert!(found.unsearched.is_empty());
+    host.file("/w/.git/config", format!("{padding}{padding}"));
+    let found = search(&host, &["/w"], 1000);
+    assert_eq!(found.unsearched, BTreeSet::from([path("/w/.git/config")]));
 }

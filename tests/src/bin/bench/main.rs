@@ -8,12 +8,20 @@ mod window;
 use std::error::Error;
 use std::time::Duration;
 
+/// Launches that a median is taken of.
+const ROUNDS: u32 = 40;
+
 fn main() -> Result<(), Box<dyn Error>> {
     let what = std::env::args().nth(1);
+    // Few rounds serve a profiler.
+    let rounds = match std::env::args().nth(2) {
+        Some(rounds) => rounds.parse()?,
+        None => ROUNDS,
+    };
     let wanted = |name: &str| what.as_deref().is_none_or(|what| what == name);
     let runtime = tokio::runtime::Runtime::new()?;
     if wanted("launch") {
-        runtime.block_on(launch::measure(40))?;
+        runtime.block_on(launch::measure(rounds))?;
     }
     if wanted("window") {
         runtime.block_on(window::measure())?;

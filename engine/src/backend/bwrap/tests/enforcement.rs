@@ -1,0 +1,209 @@
+//! What the guard must find, and what the report then claims.
+
+use super::*;
+
+#[test]
+fn capabilities_are_dropped_and_the_kernels_controls_are_read_only() {
+    let plan = terminal_plan();
+    let args: Vec<&[u8]> = plan.blocks[0].args.iter().map(Vec::as_slice).collect();
+    let has = |wanted: &[&[u8]]| args.windows(wanted.len()).any(|found| found == wanted);
+    assert!(has(&[b"--cap-drop", b"ALL"]));
+    assert!(!args.contains(&b"--cap-add".as_slice()));
+    assert!(has(&[b"--ro-bind", b"/proc/sys", b"/proc/sys"]));
+    for flag in [
+        "--unshare-user",
+        "--unshare-pid",
+        "--unshare-ipc",
+        "--unshare-uts",
+    ] {
+        assert!(args.contains(&flag.as_bytes()), "{flag}");
+    }
+    assert!(has(&[b"--die-with-parent", b"--as-pid-1"]));
+    assert!(has(&[
+        b"--perms",
+        b"0000",
+        b"--tmpfs",
+        b"/home/u/.ssh",
+        b"--remount-ro"
+    ]));
+    assert!(has(&[b"--ro-bind", b"/dev/null", b"/home/u/.netrc"]));
+}
+
+#[test]
+fn only_an_open_network_is_shared_and_then_landlock_scopes_are_required() {
+    for network in [
+        NetworkMode::Open,
+        NetworkMode::Allowlist,
+        NetworkMode::Ask,
+        NetworkMode::Off,
+    ] {
+        let policy = terminal_policy(&home(), "/home/u/code", Mode::Chat, network);
+        let plan = native_plan(&policy, &facts()).unwrap();
+        let open = network == NetworkMode::Open;
+        let unshares = plan.blocks[0]
+            .args
+            .iter()
+            .any(|arg| arg == b"--unshare-net");
+        assert_eq!(unshares, !open, "{network:?}");
+        let expect = expectation(&plan);
+        assert_eq!(expect.loopback_only, !open);
+        assert_eq!(expect.shared.contains(&Namespace::Network), open);
+        assert_eq!(expect.unshared.contains(&Namespace::Network), !open);
+        assert_eq!(plan.setup.landlock.required, open);
+        assert_eq!(plan.setup.landlock.scope_abstract_unix, open);
+    }
+}
+
+#[test]
+fn an_old_kernel_under_an_open_network_is_a_named_gap_whatever_the_policy_knew() {
+    let policy = terminal_policy(&home(), "/home/u/code", Mode::Chat, NetworkMode::Open);
+    let old = PlanFacts {
+        landlock_abi: 5,
+        ..facts()
+    };
+    let plan = native_plan(&policy, &old).unwrap();
+    assert!(!plan.setup.landlock.required);
+    let row = row(&plan.enforcement, Aspect::HostSockets);
+    assert!(
+        row.gaps
+            .iter()
+            .any(|gap| gap.code == GapKind::AbstractSockets.code())
+    );
+}
+
+fn row(
+    enforcement: &crate::backend::Enforcement,
+    aspect: Aspect,
+) -> &crate::backend::EnforcementRow {
+    enforcement
+        .aspects
+        .iter()
+        .find(|row| row.aspect == aspect)
+        .unwrap()
+}
+
+#[test]
+fn missing_facts_and_an_old_bubblewrap_are_refused_by_name() {
+    let policy = terminal_policy(&home(), "/home/u/code", Mode::Chat, NetworkMode::Open);
+    let old = PlanFacts {
+        bwrap_version: (0, 4, 1),
+        ..facts()
+    };
+    assert_eq!(
+        native_plan(&policy, &old).unwrap_err().code(),
+        "BUBBLEWRAP_TOO_OLD"
+    );
+    let mut blind = facts();
+    blind.namespaces.retain(|(kind, _)| *kind != Namespace::Pid);
+    assert_eq!(
+        native_plan(&policy, &blind),
+        Err(PlanError::NamespaceUnknown("pid"))
+    );
+    let mut no_cgroup = facts();
+    no_cgroup
+        .namespaces
+        .retain(|(kind, _)| *kind != Namespace::Cgroup);
+    let plan = native_plan(&policy, &no_cgroup).unwrap();
+    assert!(!expectation(&plan).unshared.contains(&Namespace::Cgroup));
+}
+
+/// A report that bears out everything that a plan expects.
+fn ready(plan: &NativePlan) -> ReadyReport {
+    let expect = expectation(plan);
+    let mut names = vec!["namespace"; expect.unshared.len() + expect.shared.len()];
+    names.extend([
+        "pid-namespace",
+        "capabilities",
+        "no-new-privileges",
+        "mount",
+        "unreadable",
+    ]);
+    names.extend(["unwritable", "absent"]);
+    if expect.loopback_only {
+        names.push("loopback-only");
+    }
+    ReadyReport {
+        passed: names
+            .into_iter()
+            .map(|name| Check {
+                name: name.to_owned(),
+                detail: String::new(),
+            })
+            .collect(),
+        cap_eff: 0,
+        landlock_abi: 7,
+        abstract_unix_scoped: true,
+        signals_scoped: true,
+        seccomp_programs: 1,
+    }
+}
+
+#[test]
+fn a_full_report_confirms_the_plan_as_it_is() {
+    for network in [NetworkMode::Open, NetworkMode::Off] {
+        let policy = terminal_policy(&home(), "/home/u/code", Mode::Chat, network);
+        let plan = native_plan(&policy, &facts()).unwrap();
+        assert_eq!(confirm(&plan, &ready(&plan)), plan.enforcement);
+    }
+}
+
+#[test]
+fn what_the_guard_did_not_see_is_not_claimed() {
+    let policy = terminal_policy(&home(), "/home/u/code", Mode::Chat, NetworkMode::Off);
+    let plan = native_plan(&policy, &facts()).unwrap();
+    for (missing, aspect) in [
+        ("namespace", Aspect::Mounts),
+        ("mount", Aspect::Mounts),
+        ("unreadable", Aspect::SecretReads),
+        ("unwritable", Aspect::ProtectedWrites),
+        ("pid-namespace", Aspect::Processes),
+        ("capabilities", Aspect::Processes),
+        ("no-new-privileges", Aspect::Processes),
+        ("loopback-only", Aspect::Network),
+        ("absent", Aspect::HostSockets),
+    ] {
+        let mut report = ready(&plan);
+        report.passed.retain(|check| check.name != missing);
+        let confirmed = confirm(&plan, &report);
+        let row = row(&confirmed, aspect);
+        assert_eq!(row.level, Level::Off, "{missing}");
+        assert!(
+            row.gaps.iter().any(|gap| gap.code == NOT_CONFIRMED),
+            "{missing}"
+        );
+    }
+    for report in [
+        ReadyReport {
+            cap_eff: 1,
+            ..ready(&plan)
+        },
+        ReadyReport {
+            seccomp_programs: 0,
+            ..ready(&plan)
+        },
+    ] {
+        assert_eq!(
+            row(&confirm(&plan, &report), Aspect::Processes).level,
+            Level::Off
+        );
+    }
+    let nothing = confirm(&plan, &ReadyReport::default());
+    assert!(nothing.aspects.iter().all(|row| row.level == Level::Off));
+}
+
+#[test]
+fn an_unscoped_kernel_is_a_named_gap_after_launch() {
+    let plan = terminal_plan();
+    let report = ReadyReport {
+        abstract_unix_scoped: false,
+        ..ready(&plan)
+    };
+    let confirmed = confirm(&plan, &report);
+    let row = row(&confirmed, Aspect::HostSockets);
+    assert_eq!(row.level, Level::Partial);
+    assert!(
+        row.gaps
+            .iter()
+            .any(|gap| gap.code == GapKind::AbstractSockets.code())
+    );
+}

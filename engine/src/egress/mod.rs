@@ -3,11 +3,13 @@
 //!
 //! | module | what | touches the host |
 //! |---|---|---|
+//! | [`ask`] | the questions to the operator, and who waits for their answers | no |
 //! | [`decide`] | one verdict for one request: allow with its source, deny with its reason, or ask | no |
 //! | [`gate`] | what the proxies ask of the session, and tell it | no |
 //!
 //! Every route (HTTP, SOCKS5, transparent, DNS) makes an [`gate::Attempt`] and puts it to the
 //! session's [`gate::Gate`]; none decides anything by itself.
 
+pub mod ask;
 pub mod decide;
 pub mod gate;

@@ -3,13 +3,23 @@
 //!
 //! | module | what | touches the host |
 //! |---|---|---|
+//! | [`address`] | the address guard: what is no part of the public network | no |
+//! | [`rules`] | the rules of one session as a value, indexed | no |
 //! | [`ask`] | the questions to the operator, and who waits for their answers | no |
 //! | [`decide`] | one verdict for one request: allow with its source, deny with its reason, or ask | no |
+//! | [`explain`] | a decision and its way out, in words | no |
 //! | [`gate`] | what the proxies ask of the session, and tell it | no |
 //!
 //! Every route (HTTP, SOCKS5, transparent, DNS) makes an [`gate::Attempt`] and puts it to the
 //! session's [`gate::Gate`]; none decides anything by itself.
 
+pub mod address;
 pub mod ask;
+mod baseline;
 pub mod decide;
+pub mod explain;
 pub mod gate;
+mod index;
+pub mod rules;
+
+pub use crate::policy::{HTTP_PORT, SOCKS_PORT};

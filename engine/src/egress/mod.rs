@@ -8,6 +8,8 @@
 //! | [`ask`] | the questions to the operator, and who waits for their answers | no |
 //! | [`decide`] | one verdict for one request: allow with its source, deny with its reason, or ask | no |
 //! | [`explain`] | a decision and its way out, in words | no |
+//! | [`journal`] | what happened, on its way to the history | no |
+//! | [`session`] | the network of one session: judges, asks, puts down | no |
 //! | [`gate`] | what the proxies ask of the session, and tell it | no |
 //!
 //! Every route (HTTP, SOCKS5, transparent, DNS) makes an [`gate::Attempt`] and puts it to the
@@ -20,6 +22,8 @@ pub mod decide;
 pub mod explain;
 pub mod gate;
 mod index;
+pub mod journal;
 pub mod rules;
+pub mod session;
 
 pub use crate::policy::{HTTP_PORT, SOCKS_PORT};

@@ -24,9 +24,7 @@ mod rules_tests;
 #[cfg(test)]
 mod tests;
 
-pub use activity::{
-    Counted, FLOOD_SLOT_MS, HistoryBound, Recorder, SessionRun, SessionTotals, Tally,
-};
+pub use activity::{HistoryBound, Recorder, SessionTotals};
 pub use dirs::{DirError, DirKind, Dirs};
 pub use error::StoreError;
 pub use history::Store;

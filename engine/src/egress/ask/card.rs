@@ -3,7 +3,8 @@
 use super::{AnswerError, AskLimits, SessionFacts};
 use crate::api::{Actor, Answer, AnswerScope, Prompt, PromptState, ScopeWords};
 use crate::egress::decide::{Allowed, DenyReason, Destination};
-use crate::spec::{Host, HostPattern};
+use crate::egress::rules::lasting_pattern;
+use crate::spec::HostPattern;
 use std::collections::BTreeSet;
 
 /// One attempt that waits.
@@ -93,13 +94,7 @@ impl Card {
 
     /// What a scope means for this host.
     pub(super) fn pattern(&self, scope: AnswerScope) -> Option<HostPattern> {
-        let Destination { host, port } = &self.destination;
-        match (scope, host) {
-            (AnswerScope::HostPort, _) => Some(HostPattern::exact(host.clone(), Some(*port))),
-            (AnswerScope::Host, _) => Some(HostPattern::exact(host.clone(), None)),
-            (AnswerScope::Parent, Host::Name(name)) => HostPattern::siblings(name),
-            (AnswerScope::Parent, Host::Ip(_)) => None,
-        }
+        lasting_pattern(scope, &self.destination)
     }
 
     /// Checks an answer. A question that is not shown cannot be answered.

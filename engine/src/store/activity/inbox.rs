@@ -1,7 +1,7 @@
 //! What waits to be written: bounded, and never waited for.
 
-use super::{Counted, FLOOD_SLOT_MS, SessionRun, Tally};
 use crate::api::ActivityRow;
+use crate::egress::journal::{Counted, FLOOD_SLOT_MS, SessionRun, Tally};
 use crate::store::writer::Message;
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;

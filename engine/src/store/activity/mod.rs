@@ -15,10 +15,8 @@ pub(super) use read::{allowed_before, page, totals};
 pub(super) use timeline::timeline;
 pub(super) use write::{apply, prune, tidy};
 
-use crate::api::Outcome;
 use crate::egress::decide::DenyReason;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 /// How long and how much the history keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,47 +52,6 @@ impl HistoryBound {
     }
 }
 
-/// One run of a session. A session id may be used again; the time tells the runs apart.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SessionRun {
-    /// Session id.
-    pub id: Arc<str>,
-    /// When its network began, milliseconds since the Unix epoch.
-    pub since_ms: u64,
-}
-
-/// What is counted apart: connections that passed, and refusals by their reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Counted {
-    /// It passed.
-    Allowed,
-    /// It did not; refusals of other kinds than connections have no reason.
-    Refused(Option<DenyReason>),
-}
-
-impl Counted {
-    /// What a row counts as.
-    #[must_use]
-    pub fn of(outcome: Outcome, denied: Option<DenyReason>) -> Self {
-        match outcome {
-            Outcome::Allowed | Outcome::Open | Outcome::Failed => Self::Allowed,
-            Outcome::Refused => Self::Refused(denied),
-        }
-    }
-}
-
-/// All that one kind of event came to in one run of a session, so far. Each write of it replaces
-/// the one before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tally {
-    /// Attempts.
-    pub total: u64,
-    /// Those of them without a row.
-    pub only_counted: u64,
-    /// The last one, milliseconds since the Unix epoch.
-    pub last_ms: u64,
-}
-
 /// What a session's attempts came to, by the store.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -108,6 +65,3 @@ pub struct SessionTotals {
     /// Refusals by their reason; those without one are no connections.
     pub reasons: Vec<(Option<DenyReason>, u64)>,
 }
-
-/// Milliseconds of a slot in which what has no row is counted.
-pub const FLOOD_SLOT_MS: u64 = 60_000;

@@ -2,6 +2,7 @@
 
 use super::{HistoryBound, SessionTotals};
 use crate::api::{ActivityPage, ActivityQuery, ActivityRow, Outcome};
+use crate::egress::journal::FLOOD_SLOT_MS;
 use crate::events::Evidence;
 use crate::store::row::{millis, read_word};
 use rusqlite::types::Value;
@@ -121,7 +122,7 @@ fn only_counted(connection: &Connection, query: &ActivityQuery) -> rusqlite::Res
         ("only_counted + pruned", "activity_total")
     } else {
         if let Some(from_ms) = query.from_ms {
-            let slot = from_ms - from_ms % super::FLOOD_SLOT_MS;
+            let slot = from_ms - from_ms % FLOOD_SLOT_MS;
             conditions.add("slot_ms >= ?", Some(millis(slot).into()));
         }
         if let Some(to_ms) = query.to_ms {

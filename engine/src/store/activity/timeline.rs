@@ -1,8 +1,8 @@
 //! Connections and refusals over time.
 
-use super::FLOOD_SLOT_MS;
 use super::read::number;
 use crate::api::{RefusedHost, Timeline};
+use crate::egress::journal::FLOOD_SLOT_MS;
 use crate::store::row::millis;
 use rusqlite::{Connection, params};
 use std::collections::HashMap;

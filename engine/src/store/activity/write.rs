@@ -1,8 +1,9 @@
 //! Statements that write rows and counts, and those that let old ones go.
 
+use super::HistoryBound;
 use super::inbox::Waiting;
-use super::{Counted, HistoryBound};
 use crate::api::{ActivityRow, Outcome};
+use crate::egress::journal::Counted;
 use crate::store::row::{millis, word};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -74,9 +75,8 @@ pub(super) fn names(counted: Counted) -> (&'static str, String) {
 fn write_row(connection: &Connection, row: &ActivityRow) -> rusqlite::Result<()> {
     let denied = row.connection.as_ref().and_then(|detail| detail.denied);
     let (_, reason) = names(Counted::of(row.outcome, denied));
-    let json = |value: Option<String>| value;
-    let actor = json(row.process.as_ref().and_then(to_json));
-    let connection_detail = json(row.connection.as_ref().and_then(to_json));
+    let actor = row.process.as_ref().and_then(to_json);
+    let connection_detail = row.connection.as_ref().and_then(to_json);
     let mut statement = connection.prepare_cached(
         "INSERT INTO activity (id, session_id, at_ms, last_ms, outcome, reason, action, target,
             unicode, why, way_out, count, process, actor, evidence, raw, host, connection)

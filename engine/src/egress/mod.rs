@@ -5,9 +5,28 @@
 //! |---|---|---|
 //! | [`decide`] | one verdict for one request: allow with its source, deny with its reason, or ask | no |
 //! | [`gate`] | what the proxies ask of the session, and tell it | no |
+//! | [`pair`] | the HTTP and SOCKS5 proxies, DNS and transparent listeners of a session | sockets |
+//! | [`http`], [`socks5`], [`dns`], [`transparent`] | the ways in | sockets |
+//! | [`tls`] | the server name of a ClientHello | no |
+//! | [`dial`], [`resolve`], [`stream`] | the way out, the streams | sockets |
+//! | [`pool`] | names and their addresses inside | no |
 //!
 //! Every route (HTTP, SOCKS5, transparent, DNS) makes an [`gate::Attempt`] and puts it to the
 //! session's [`gate::Gate`]; none decides anything by itself.
 
 pub mod decide;
+pub mod dial;
+pub mod dns;
 pub mod gate;
+pub mod http;
+pub mod limits;
+pub mod pair;
+pub mod pool;
+mod relay;
+pub mod resolve;
+mod slots;
+pub mod socks5;
+pub mod stream;
+mod ticket;
+pub mod tls;
+mod transparent;

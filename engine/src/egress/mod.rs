@@ -30,3 +30,5 @@ pub mod stream;
 mod ticket;
 pub mod tls;
 mod transparent;
+#[cfg(test)]
+mod wire_tests;

@@ -118,6 +118,7 @@ impl Tree {
             mode,
             protected_paths: vec![],
             network: Some(network),
+            extra_domains: Vec::new(),
             runner_state_dirs: Vec::new(),
             env_policy: EnvPolicy::default(),
         };

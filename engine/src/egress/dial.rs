@@ -1,7 +1,7 @@
 //! Dialling: resolved after the allow, checked address by address, and only checked addresses
 //! are dialled (REQ EG-11).
 
-use super::address;
+use super::address::{self, SpecialRange};
 use super::decide::{DenyReason, Destination};
 use super::gate::{Closed, Resolve};
 use super::limits::Limits;
@@ -35,7 +35,7 @@ pub enum DialError {
         /// The first refused address.
         address: IpAddr,
         /// What it is.
-        range: String,
+        range: SpecialRange,
     },
     /// No address answered.
     #[error("could not connect to {target}")]
@@ -91,7 +91,7 @@ impl DialError {
     /// The reason, when it is a refusal and no failure.
     pub(super) fn refused(&self) -> Option<DenyReason> {
         match self {
-            Self::Special { .. } => Some(DenyReason::AddressRange),
+            Self::Special { range, .. } => Some(range.reason()),
             Self::Cut { .. } => Some(DenyReason::Cut),
             Self::Unresolved { .. } | Self::Unreachable { .. } => None,
         }
@@ -120,14 +120,6 @@ impl DialError {
     }
 }
 
-/// `host:port` as people write it.
-pub(super) fn target(destination: &Destination) -> String {
-    match &destination.host {
-        Host::Ip(IpAddr::V6(address)) => format!("[{address}]:{}", destination.port),
-        host @ (Host::Ip(IpAddr::V4(_)) | Host::Name(_)) => format!("{host}:{}", destination.port),
-    }
-}
-
 /// Reaches an allowed destination, or says why not. The ticket notes the address.
 pub(super) async fn dial(
     ticket: &mut Ticket,
@@ -141,13 +133,15 @@ pub(super) async fn dial(
         connect(&addresses, destination.port, limits)
             .await
             .map_err(|source| DialError::Unreachable {
-                target: target(&destination),
+                target: destination.to_string(),
                 source,
             })
     };
     let (stream, address) = tokio::select! {
         biased;
-        () = cut => Err(DialError::Cut { target: target(&destination) }),
+        () = cut => Err(DialError::Cut {
+            target: destination.to_string(),
+        }),
         reached = reached => reached,
     }?;
     stream::tune(&stream);
@@ -199,7 +193,7 @@ async fn checked(
             return Err(DialError::Special {
                 host: destination.host.to_string(),
                 address,
-                range: range.to_string(),
+                range,
             });
         }
     }

@@ -45,7 +45,8 @@ pub fn answer(zone: &Zone<'_>, bytes: &[u8], client: Option<SocketAddr>) -> Opti
         Ok(query) => answer_query(zone, &query, client),
         Err(error) => {
             let detail = format!("a DNS message that cannot be read: {error}");
-            zone.gate.malformed(Route::Dns, client, &seen(bytes), &detail);
+            zone.gate
+                .malformed(Route::Dns, client, &seen(bytes), &detail);
             let id = u16::from_be_bytes([id_high, id_low]);
             Message::error_msg(id, OpCode::Query, ResponseCode::FormErr)
         }
@@ -54,7 +55,11 @@ pub fn answer(zone: &Zone<'_>, bytes: &[u8], client: Option<SocketAddr>) -> Opti
 }
 
 fn answer_query(zone: &Zone<'_>, query: &Message, client: Option<SocketAddr>) -> Message {
-    let mut answer = Message::new(query.metadata.id, MessageType::Response, query.metadata.op_code);
+    let mut answer = Message::new(
+        query.metadata.id,
+        MessageType::Response,
+        query.metadata.op_code,
+    );
     answer.metadata = Metadata::response_from_request(&query.metadata);
     answer.metadata.authoritative = true;
     answer.metadata.recursion_available = true;
@@ -172,7 +177,10 @@ pub(super) async fn serve_tcp(shared: &Shared, accepted: Accepted, slot: Slot) {
         let silent = slot.silent();
         let read = async {
             reader.need(2).await?;
-            let length = reader.ahead().first_chunk().map_or(0, |length| u16::from_be_bytes(*length));
+            let length = reader
+                .ahead()
+                .first_chunk()
+                .map_or(0, |length| u16::from_be_bytes(*length));
             reader.need(2 + usize::from(length)).await?;
             reader.consume(2);
             Ok::<_, std::io::Error>(reader.take(usize::from(length)))

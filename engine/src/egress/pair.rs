@@ -71,10 +71,12 @@ impl Credentials {
         let (Some(value), None) = (values.next(), values.next()) else {
             return false;
         };
-        value.split_at_checked("basic ".len()).is_some_and(|(scheme, token)| {
-            scheme.eq_ignore_ascii_case(b"basic ")
-                && <[u8; 32]>::from(Sha256::digest(token.trim_ascii())) == self.basic
-        })
+        value
+            .split_at_checked("basic ".len())
+            .is_some_and(|(scheme, token)| {
+                scheme.eq_ignore_ascii_case(b"basic ")
+                    && <[u8; 32]>::from(Sha256::digest(token.trim_ascii())) == self.basic
+            })
     }
 
     fn digest(name: &[u8], password: &[u8]) -> [u8; 32] {

@@ -57,7 +57,8 @@ impl Pool {
     /// Whether an address is one of the pool, given to a name or not.
     #[must_use]
     pub fn contains(address: Ipv4Addr) -> bool {
-        address.to_bits() >> (32 - u32::from(PREFIX)) == NETWORK.to_bits() >> (32 - u32::from(PREFIX))
+        address.to_bits() >> (32 - u32::from(PREFIX))
+            == NETWORK.to_bits() >> (32 - u32::from(PREFIX))
     }
 
     /// The address of a name; `None` while all are in use.
@@ -184,7 +185,10 @@ mod tests {
         assert_eq!(first, FIRST);
         assert_ne!(first, second);
         assert_eq!(pool.address_of(&name("a.example"), now), Some(first));
-        assert_eq!(pool.name_of(second, now).unwrap().name(), &name("b.example"));
+        assert_eq!(
+            pool.name_of(second, now).unwrap().name(),
+            &name("b.example")
+        );
         assert!(pool.name_of(Ipv4Addr::new(198, 18, 1, 9), now).is_none());
         assert!(pool.name_of(Ipv4Addr::new(10, 0, 0, 1), now).is_none());
     }
@@ -195,13 +199,21 @@ mod tests {
         let start = Instant::now();
         let first = pool.address_of(&name("a.example"), start).unwrap();
         let second = pool.address_of(&name("b.example"), start).unwrap();
-        assert_eq!(pool.address_of(&name("c.example"), start), None, "both may be remembered");
+        assert_eq!(
+            pool.address_of(&name("c.example"), start),
+            None,
+            "both may be remembered"
+        );
         let later = start + HOLD;
         let lease = pool.name_of(first, start).unwrap();
         assert_eq!(pool.address_of(&name("c.example"), later), Some(second));
         assert_eq!(lease.name(), &name("a.example"));
         let last = later + HOLD;
-        assert_eq!(pool.address_of(&name("d.example"), last), Some(second), "a.example is in use");
+        assert_eq!(
+            pool.address_of(&name("d.example"), last),
+            Some(second),
+            "a.example is in use"
+        );
         drop(lease);
         assert_eq!(pool.address_of(&name("e.example"), last), Some(first));
     }
@@ -209,7 +221,9 @@ mod tests {
     #[test]
     fn the_pool_lies_within_its_network() {
         assert!(Pool::contains(FIRST));
-        assert!(Pool::contains(Ipv4Addr::from_bits(FIRST.to_bits() + MOST - 1)));
+        assert!(Pool::contains(Ipv4Addr::from_bits(
+            FIRST.to_bits() + MOST - 1
+        )));
         assert_eq!(
             Ipv4Addr::from_bits(FIRST.to_bits() + MOST - 1),
             Ipv4Addr::new(198, 19, 255, 255)

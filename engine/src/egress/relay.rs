@@ -85,7 +85,9 @@ pub(super) async fn relay(
     let host = ticket.destination.host.clone();
     let (checked, may_answer) = oneshot::channel();
     let up = async {
-        check(&mut client_reader, first, &host, limits).await.map_err(Stop::Hello)?;
+        check(&mut client_reader, first, &host, limits)
+            .await
+            .map_err(Stop::Hello)?;
         // Nobody listens any more only when the whole relay is over.
         let _ = checked.send(());
         copy(&mut client_reader, &mut server_writer).await?;

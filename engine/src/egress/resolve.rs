@@ -60,7 +60,10 @@ mod tests {
                     2001:db8::1 example.com\nrubbish example.com\n192.0.2.1 notexample.com\n";
         assert_eq!(
             in_hosts_file(text, "example.com"),
-            ["203.0.113.1".parse::<std::net::IpAddr>().unwrap(), "2001:db8::1".parse().unwrap()]
+            [
+                "203.0.113.1".parse::<std::net::IpAddr>().unwrap(),
+                "2001:db8::1".parse().unwrap()
+            ]
         );
         assert!(in_hosts_file(text, "x").is_empty());
     }

@@ -197,8 +197,13 @@ pub(super) async fn serve(shared: &Shared, accepted: Accepted, slot: Slot) {
         Ok(Err(Asked::Gone)) => return,
         Ok(Err(Asked::Bad(error))) => {
             let shown = seen(reader.ahead());
-            shared.gate.malformed(Route::Socks, client, &shown, &error.to_string());
-            if !matches!(error, SocksError::Version | SocksError::Method | SocksError::Password) {
+            shared
+                .gate
+                .malformed(Route::Socks, client, &shown, &error.to_string());
+            if !matches!(
+                error,
+                SocksError::Version | SocksError::Method | SocksError::Password
+            ) {
                 answer(&mut writer, error.reply()).await;
             }
             return;
@@ -275,8 +280,16 @@ async fn ask(
     reader.need(2).await?;
     let count = usize::from(reader.ahead().get(1).copied().unwrap_or(0));
     reader.need(2 + count).await?;
-    let wanted = if credentials.is_some() { PASSWORD } else { NO_AUTHENTICATION };
-    let offered = reader.ahead().get(2..2 + count).unwrap_or_default().contains(&wanted);
+    let wanted = if credentials.is_some() {
+        PASSWORD
+    } else {
+        NO_AUTHENTICATION
+    };
+    let offered = reader
+        .ahead()
+        .get(2..2 + count)
+        .unwrap_or_default()
+        .contains(&wanted);
     if !offered {
         writer.write_all(&[VERSION, NO_METHOD]).await?;
         return Err(SocksError::Method.into());
@@ -316,8 +329,14 @@ async fn password(
     let name = message.get(2..2 + name_length).unwrap_or_default();
     let word = message.get(3 + name_length..).unwrap_or_default();
     let right = credentials.are(name, word);
-    writer.write_all(&[PASSWORD_VERSION, u8::from(!right)]).await?;
-    if right { Ok(()) } else { Err(SocksError::Password.into()) }
+    writer
+        .write_all(&[PASSWORD_VERSION, u8::from(!right)])
+        .await?;
+    if right {
+        Ok(())
+    } else {
+        Err(SocksError::Password.into())
+    }
 }
 
 #[cfg(test)]
@@ -354,7 +373,10 @@ mod tests {
 
     #[test]
     fn every_prefix_of_a_request_wants_more() {
-        for whole in [named(b"example.com", 80), vec![5, 1, 0, 1, 192, 0, 2, 1, 0, 80]] {
+        for whole in [
+            named(b"example.com", 80),
+            vec![5, 1, 0, 1, 192, 0, 2, 1, 0, 80],
+        ] {
             for length in 0..whole.len() {
                 assert_eq!(request(&whole[..length]), Ok(None), "{length} bytes");
             }
@@ -364,12 +386,21 @@ mod tests {
 
     #[test]
     fn other_commands_types_versions_and_port_0_are_refused() {
-        assert_eq!(request(&[5, 2, 0, 1, 1, 1, 1, 1, 0, 80]), Err(SocksError::Command(2)));
-        assert_eq!(request(&[5, 3, 0, 1, 1, 1, 1, 1, 0, 80]), Err(SocksError::Command(3)));
+        assert_eq!(
+            request(&[5, 2, 0, 1, 1, 1, 1, 1, 0, 80]),
+            Err(SocksError::Command(2))
+        );
+        assert_eq!(
+            request(&[5, 3, 0, 1, 1, 1, 1, 1, 0, 80]),
+            Err(SocksError::Command(3))
+        );
         assert_eq!(request(&[5, 1, 0, 2, 1]), Err(SocksError::AddressType(2)));
         assert_eq!(request(&[5, 1, 7, 1, 1]), Err(SocksError::Reserved));
         assert_eq!(request(b"GET / HTTP/1.1"), Err(SocksError::Version));
-        assert_eq!(request(&[4, 1, 0, 80, 1, 1, 1, 1, 0]), Err(SocksError::Version));
+        assert_eq!(
+            request(&[4, 1, 0, 80, 1, 1, 1, 1, 0]),
+            Err(SocksError::Version)
+        );
         assert_eq!(request(&named(b"example.com", 0)), Err(SocksError::Port));
     }
 
@@ -379,6 +410,9 @@ mod tests {
         bytes.extend_from_slice(&std::net::Ipv4Addr::LOCALHOST.to_ipv6_mapped().octets());
         bytes.extend_from_slice(&[0, 80]);
         let request = request(&bytes).unwrap().unwrap();
-        assert_eq!(request.destination.host, Host::Ip("127.0.0.1".parse().unwrap()));
+        assert_eq!(
+            request.destination.host,
+            Host::Ip("127.0.0.1".parse().unwrap())
+        );
     }
 }

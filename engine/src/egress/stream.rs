@@ -208,7 +208,10 @@ impl<T: AsyncRead + Unpin> AsyncRead for Counted<T> {
         let this = self.get_mut();
         let before = buffer.filled().len();
         let polled = Pin::new(&mut this.inner).poll_read(context, buffer);
-        count(&this.meter.down, buffer.filled().len().saturating_sub(before));
+        count(
+            &this.meter.down,
+            buffer.filled().len().saturating_sub(before),
+        );
         polled
     }
 }

@@ -173,7 +173,11 @@ impl HelloReader {
 
     /// The message, once it is complete.
     fn whole(&self) -> Result<Option<ClientHello>, HelloError> {
-        if self.message.first().is_some_and(|&kind| kind != CLIENT_HELLO) {
+        if self
+            .message
+            .first()
+            .is_some_and(|&kind| kind != CLIENT_HELLO)
+        {
             return Err(malformed("another handshake message comes first"));
         }
         let Some((header, body)) = self.message.split_at_checked(MESSAGE_HEADER) else {
@@ -197,8 +201,14 @@ impl HelloReader {
 
 /// The length of the record with this header.
 fn record_length(header: &[u8], first: bool) -> Result<usize, HelloError> {
-    let (_, TlsRecordHeader { record_type, version, len }) =
-        parse_tls_record_header(header).map_err(|_| malformed("a record header"))?;
+    let (
+        _,
+        TlsRecordHeader {
+            record_type,
+            version,
+            len,
+        },
+    ) = parse_tls_record_header(header).map_err(|_| malformed("a record header"))?;
     let [major, _] = version.0.to_be_bytes();
     if record_type != TlsRecordType::Handshake || major != 3 {
         return Err(if first {

@@ -20,8 +20,13 @@ pub(super) async fn serve(shared: &Shared, accepted: Accepted, slot: Slot) {
     let (destination, _lease) = match destination(shared, accepted.local) {
         Ok(found) => found,
         Err(detail) => {
-            let shown = accepted.local.map(|local| local.to_string()).unwrap_or_default();
-            shared.gate.malformed(Route::Transparent, accepted.client, &shown, detail);
+            let shown = accepted
+                .local
+                .map(|local| local.to_string())
+                .unwrap_or_default();
+            shared
+                .gate
+                .malformed(Route::Transparent, accepted.client, &shown, detail);
             return;
         }
     };

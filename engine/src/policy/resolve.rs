@@ -60,6 +60,7 @@ pub fn resolve(
         profile,
         cwd: &cwd,
         network: spec.network(),
+        domains: super::domains::count(spec.egress_allowlist()),
         protected: denials.protected_count(&layout),
         withheld: environment.withheld.len(),
     });
@@ -77,6 +78,7 @@ pub fn resolve(
         assembly,
         kernel,
         network: spec.network(),
+        egress: spec.egress_allowlist().to_vec(),
         env: environment.vars,
         withheld: environment.withheld,
         gaps,

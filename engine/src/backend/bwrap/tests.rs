@@ -39,6 +39,7 @@ fn terminal_policy(host: &FakeFs, cwd: &str, mode: Mode, network: NetworkMode) -
         mode,
         protected_paths: vec![],
         network: Some(network),
+        extra_domains: Vec::new(),
         runner_state_dirs: Vec::new(),
         env_policy: EnvPolicy::default(),
     };

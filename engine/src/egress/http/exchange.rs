@@ -63,7 +63,13 @@ impl Connection<'_> {
         let mut started = false;
         let outcome = {
             let up = ask(&head, &request, &mut self.reader, &mut server_writer);
-            let down = answer(&head, &mut server_reader, &mut self.writer, limits, &mut started);
+            let down = answer(
+                &head,
+                &mut server_reader,
+                &mut self.writer,
+                limits,
+                &mut started,
+            );
             tokio::pin!(up, down);
             let mut sent = false;
             loop {
@@ -115,7 +121,8 @@ impl Connection<'_> {
                 if started {
                     return Next::Close;
                 }
-                self.last(400, Some(DenyReason::Protocol), what.to_owned(), false).await
+                self.last(400, Some(DenyReason::Protocol), what.to_owned(), false)
+                    .await
             }
             Outcome::Cut => {
                 ticket.refuse(DenyReason::Cut, "the operator cut it");
@@ -161,8 +168,8 @@ async fn ask<R: AsyncRead + Unpin>(
     }
     let chunked = head.framing == Framing::Chunked;
     match pump(head.framing, client, server, chunked).await {
-        Ok(()) | Err(BodyError::Write(_)) => Asked::Sent,
-        Err(BodyError::Read(_)) => Asked::ClientGone,
+        Ok(()) | Err(BodyError::Write) => Asked::Sent,
+        Err(BodyError::Read) => Asked::ClientGone,
         Err(BodyError::Chunks(what)) => Asked::Broken(what),
     }
 }
@@ -193,7 +200,9 @@ async fn answer(
         };
         match head.status {
             101 if !request.wants_websocket() => {
-                return Answered::Unanswered("the destination changed the protocol unasked".to_owned());
+                return Answered::Unanswered(
+                    "the destination changed the protocol unasked".to_owned(),
+                );
             }
             100..=199 if head.status != 101 && !request.modern => continue,
             _ => {}
@@ -207,7 +216,11 @@ async fn answer(
         };
         let keep = request.keeps_alive() && framing != Framing::UntilEnd;
         *started = true;
-        if client.write_all(&response_to_client(&head, framing, keep)).await.is_err() {
+        if client
+            .write_all(&response_to_client(&head, framing, keep))
+            .await
+            .is_err()
+        {
             return Answered::ClientGone;
         }
         match head.status {
@@ -217,8 +230,8 @@ async fn answer(
                 let chunked = framing == Framing::Chunked;
                 return match pump(head.framing, server, client, chunked).await {
                     Ok(()) => Answered::Whole { keep },
-                    Err(BodyError::Write(_)) => Answered::ClientGone,
-                    Err(BodyError::Read(_) | BodyError::Chunks(_)) => Answered::BrokenOff,
+                    Err(BodyError::Write) => Answered::ClientGone,
+                    Err(BodyError::Read | BodyError::Chunks(_)) => Answered::BrokenOff,
                 };
             }
         }

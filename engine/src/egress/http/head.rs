@@ -5,7 +5,6 @@
 //! refused, so that what was judged is what the destination reads.
 
 use super::super::decide::Destination;
-use crate::spec::Host;
 use thiserror::Error;
 
 /// Why a head is refused.
@@ -171,7 +170,8 @@ impl RequestHead {
         let mut storage = vec![httparse::EMPTY_HEADER; most_fields];
         let mut parsed = httparse::Request::new(&mut storage);
         whole(parsed.parse(bytes), bytes, most_fields)?;
-        let (Some(method), Some(path), Some(version)) = (parsed.method, parsed.path, parsed.version)
+        let (Some(method), Some(path), Some(version)) =
+            (parsed.method, parsed.path, parsed.version)
         else {
             return Err(HeadError::Bytes("an incomplete head"));
         };
@@ -286,7 +286,9 @@ impl Target {
             return Err(HeadError::Target("the request names no http:// address"));
         };
         if !scheme.eq_ignore_ascii_case("http") {
-            return Err(HeadError::Target("only http:// is passed on; others need CONNECT"));
+            return Err(HeadError::Target(
+                "only http:// is passed on; others need CONNECT",
+            ));
         }
         if rest.contains('#') {
             return Err(HeadError::Target("a fragment in the request's address"));
@@ -303,11 +305,7 @@ impl Target {
 
     /// The `Host` header: one, and naming what the request names (RFC 9112 §3.2). Some clients
     /// send CONNECT without it, or without the port in it; there the target alone counts.
-    fn check_host(
-        &self,
-        fields: &[Field],
-        modern: bool,
-    ) -> Result<Option<Destination>, HeadError> {
+    fn check_host(&self, fields: &[Field], modern: bool) -> Result<Option<Destination>, HeadError> {
         let mut hosts = values(fields, "host");
         let host = hosts.next();
         if hosts.next().is_some() {
@@ -333,9 +331,9 @@ impl Target {
             .map_err(|_| HeadError::Host("a Host header that is not text"))?;
         let host = authority(host, Some(port))?;
         match self {
-            Self::Connect(named) | Self::Absolute(named, _) if *named != host => {
-                Err(HeadError::Host("the Host header names another host than the request"))
-            }
+            Self::Connect(named) | Self::Absolute(named, _) if *named != host => Err(
+                HeadError::Host("the Host header names another host than the request"),
+            ),
             Self::Connect(_) | Self::Absolute(..) | Self::Origin(_) => Ok(Some(host)),
         }
     }
@@ -349,7 +347,8 @@ fn authority(text: &str, default_port: Option<u16>) -> Result<Destination, HeadE
     if text.contains('%') {
         return Err(HeadError::Target("a percent-escape in the destination"));
     }
-    Destination::parse(text, default_port).map_err(|error| HeadError::Destination(error.to_string()))
+    Destination::parse(text, default_port)
+        .map_err(|error| HeadError::Destination(error.to_string()))
 }
 
 /// How long the body is; `None` when nothing tells. Two ways to tell are refused, even when they
@@ -363,7 +362,9 @@ fn framing(fields: &[Field]) -> Result<Option<Framing>, HeadError> {
     }
     match (length, encoding) {
         (None, None) => Ok(None),
-        (Some(_), Some(_)) => Err(HeadError::Framing("Content-Length beside Transfer-Encoding")),
+        (Some(_), Some(_)) => Err(HeadError::Framing(
+            "Content-Length beside Transfer-Encoding",
+        )),
         (None, Some(encoding)) if encoding.eq_ignore_ascii_case(b"chunked") => {
             Ok(Some(Framing::Chunked))
         }
@@ -461,11 +462,8 @@ pub(super) fn request_to_server(
 ) -> Vec<u8> {
     let version = if head.modern { "1.1" } else { "1.0" };
     let mut out = format!("{} {path} HTTP/{version}\r\n", head.method).into_bytes();
-    let host = match (&destination.host, destination.port) {
-        (host @ Host::Name(_), 80) | (host @ Host::Ip(std::net::IpAddr::V4(_)), 80) => host.to_string(),
-        (Host::Ip(std::net::IpAddr::V6(address)), 80) => format!("[{address}]"),
-        _ => super::super::dial::target(destination),
-    };
+    let host = destination.to_string();
+    let host = host.strip_suffix(":80").unwrap_or(&host);
     write_field(&mut out, "host", host.as_bytes());
     pass_on(&mut out, &head.fields);
     write_framing(&mut out, head.framing);

@@ -77,9 +77,12 @@ impl Connection<'_> {
                     Ok(Ok(_) | Err(_)) | Err(_) => return Ok(None),
                 }
             }
-            tokio::time::timeout(limits.head_time, read_head(&mut self.reader, limits.head_bytes))
-                .await
-                .unwrap_or(Err(ReadError::Slow))
+            tokio::time::timeout(
+                limits.head_time,
+                read_head(&mut self.reader, limits.head_bytes),
+            )
+            .await
+            .unwrap_or(Err(ReadError::Slow))
         };
         let read = tokio::select! {
             biased;
@@ -116,9 +119,14 @@ impl Connection<'_> {
             Role::Proxy if bytes.starts_with(b"CONNECT ") => Route::Connect,
             Role::Proxy => Route::Http,
         };
-        let line = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
+        let line = bytes
+            .split(|&byte| byte == b'\n')
+            .next()
+            .unwrap_or_default();
         let shown = seen(line.strip_suffix(b"\r").unwrap_or(line));
-        self.shared.gate.malformed(route, self.client, &shown, detail);
+        self.shared
+            .gate
+            .malformed(route, self.client, &shown, detail);
     }
 
     async fn refuse_last(&mut self, status: u16, message: String) -> Next {
@@ -135,7 +143,12 @@ impl Connection<'_> {
 
     /// Judges one request and answers it.
     async fn answer(&mut self, head: RequestHead) -> Next {
-        if !self.shared.credentials.as_ref().is_none_or(|known| known.are_in(&head.fields)) {
+        if !self
+            .shared
+            .credentials
+            .as_ref()
+            .is_none_or(|known| known.are_in(&head.fields))
+        {
             let reply = Reply {
                 status: 407,
                 reason: None,
@@ -180,7 +193,12 @@ impl Connection<'_> {
             Judged::Refuse(refusal) => return self.refuse(&head, refusal).await,
             Judged::GivenUp => return Next::Close,
         };
-        let server = dial(&mut ticket, self.shared.resolver.as_ref(), &self.shared.limits).await;
+        let server = dial(
+            &mut ticket,
+            self.shared.resolver.as_ref(),
+            &self.shared.limits,
+        )
+        .await;
         match (server, path) {
             (Err(error), _) => {
                 ticket.close(error.closed());
@@ -194,11 +212,16 @@ impl Connection<'_> {
     /// Puts down a request that is well-formed and out of place.
     async fn wrong(&mut self, head: &RequestHead, detail: &str) -> Next {
         let target = match &head.target {
-            Target::Connect(destination) => super::dial::target(destination),
-            Target::Absolute(destination, _) => super::dial::target(destination),
+            Target::Connect(destination) | Target::Absolute(destination, _) => {
+                destination.to_string()
+            }
             Target::Origin(path) => path.clone(),
         };
-        let host = head.host.as_ref().map(super::dial::target).unwrap_or_default();
+        let host = head
+            .host
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default();
         let shown = format!("{} {target} (Host: {host})", head.method);
         self.malformed(shown.as_bytes(), detail);
         self.refuse_last(400, detail.to_owned()).await
@@ -281,10 +304,7 @@ enum ReadError {
 
 /// Reads one head; `None` when the stream ends or fails first. Empty lines before a request are
 /// skipped (RFC 9112 §2.2).
-async fn read_head(
-    reader: &mut ClientReader,
-    limit: usize,
-) -> Result<Option<Vec<u8>>, ReadError> {
+async fn read_head(reader: &mut ClientReader, limit: usize) -> Result<Option<Vec<u8>>, ReadError> {
     const EMPTY_LINES: usize = 2;
     for _ in 0..EMPTY_LINES {
         if reader.ahead() == b"\r" && !matches!(reader.fill().await, Ok(1..)) {

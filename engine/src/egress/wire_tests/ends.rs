@@ -26,7 +26,16 @@ async fn each_direction_ends_by_itself() {
     drop(server);
     assert_eq!(read_to_end(&mut client).await, b"");
     let (how, up, down) = rig.gate.closed(0).await;
-    assert_eq!((how, up, down), (Closed::Done { address: "127.0.0.1".parse().unwrap() }, 7, 8));
+    assert_eq!(
+        (how, up, down),
+        (
+            Closed::Done {
+                address: "127.0.0.1".parse().unwrap()
+            },
+            7,
+            8
+        )
+    );
 
     let mut client = rig.connect(&format!("example.com:{port}")).await.unwrap();
     let (mut server, _) = within(listener.accept()).await.unwrap();
@@ -53,7 +62,16 @@ async fn a_cut_ends_both_sides_at_once_and_new_connections_are_judged_anew() {
     assert_eq!(read_to_end(&mut client).await, b"");
     assert_eq!(read_to_end(&mut server).await, b"");
     let (how, up, _) = rig.gate.closed(0).await;
-    assert!(matches!(how, Closed::Refused { reason: DenyReason::Cut, .. }), "{how:?}");
+    assert!(
+        matches!(
+            how,
+            Closed::Refused {
+                reason: DenyReason::Cut,
+                ..
+            }
+        ),
+        "{how:?}"
+    );
     assert_eq!(up, 5);
     assert!(rig.connect(&format!("example.com:{port}")).await.is_ok());
 }
@@ -63,13 +81,26 @@ async fn a_plain_request_is_cut_too() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let host = format!("example.com:{}", listener.local_addr().unwrap().port());
     let rig = Rig::allowing(&["example.com"]).await;
-    let mut client = rig.http(format!("GET http://{host}/ HTTP/1.1\r\nHost: {host}\r\n\r\n")).await;
+    let mut client = rig
+        .http(format!(
+            "GET http://{host}/ HTTP/1.1\r\nHost: {host}\r\n\r\n"
+        ))
+        .await;
     let (mut server, _) = within(listener.accept()).await.unwrap();
     within(server.read_u8()).await.unwrap();
     rig.gate.cut_all();
     assert_eq!(read_to_end(&mut client).await, b"");
     let (how, ..) = rig.gate.closed(0).await;
-    assert!(matches!(how, Closed::Refused { reason: DenyReason::Cut, .. }), "{how:?}");
+    assert!(
+        matches!(
+            how,
+            Closed::Refused {
+                reason: DenyReason::Cut,
+                ..
+            }
+        ),
+        "{how:?}"
+    );
 }
 
 #[tokio::test]
@@ -78,15 +109,24 @@ async fn a_client_that_gives_up_while_the_operator_is_asked_withdraws_its_attemp
     plan.asks = true;
     let rig = Rig::start(plan).await;
     drop(rig.http("CONNECT one.example:443 HTTP/1.1\r\n\r\n").await);
-    drop(rig.http("GET http://two.example/ HTTP/1.1\r\nHost: two.example\r\n\r\n").await);
+    drop(
+        rig.http("GET http://two.example/ HTTP/1.1\r\nHost: two.example\r\n\r\n")
+            .await,
+    );
     let mut socks = TcpStream::connect(rig.socks).await.unwrap();
-    socks.write_all(b"\x05\x01\x00\x05\x01\x00\x03\x0dthree.example\x01\xbb").await.unwrap();
+    socks
+        .write_all(b"\x05\x01\x00\x05\x01\x00\x03\x0dthree.example\x01\xbb")
+        .await
+        .unwrap();
     let mut method = [0; 2];
     within(socks.read_exact(&mut method)).await.unwrap();
     drop(socks);
     for target in ["one.example:443", "two.example:80", "three.example:443"] {
         rig.gate
-            .until(|seen| seen.contains(&Seen::Withdrawn(target.to_owned())).then_some(()))
+            .until(|seen| {
+                seen.contains(&Seen::Withdrawn(target.to_owned()))
+                    .then_some(())
+            })
             .await;
     }
     assert!(rig.resolver.asked().is_empty());
@@ -107,7 +147,10 @@ async fn when_the_session_ends_everything_ends_and_every_permission_is_given_bac
         assert_eq!(read_to_end(&mut tunnel).await, b"");
     }
     gate.closed(2).await;
-    assert!(TcpStream::connect(http).await.is_err(), "the listener is gone");
+    assert!(
+        TcpStream::connect(http).await.is_err(),
+        "the listener is gone"
+    );
 }
 
 #[tokio::test]
@@ -116,7 +159,10 @@ async fn with_the_network_off_every_route_refuses_and_every_attempt_is_seen() {
     let rig = Rig::allowing(&[]).await;
     let target = format!("example.com:{}", server.port());
     assert_eq!(rig.connect(&target).await.unwrap_err().status, 403);
-    assert_eq!(rig.socks(b"example.com", server.port()).await.unwrap_err(), 2);
+    assert_eq!(
+        rig.socks(b"example.com", server.port()).await.unwrap_err(),
+        2
+    );
     let request = format!("GET http://{target}/ HTTP/1.1\r\nHost: {target}\r\n\r\n");
     let response = super::rig::Response::read(&mut rig.http(request).await, "GET").await;
     assert_eq!(response.status, 403);
@@ -126,7 +172,9 @@ async fn with_the_network_off_every_route_refuses_and_every_attempt_is_seen() {
     let refused = rig.gate.seen();
     assert_eq!(refused.len(), 5, "{refused:?}");
     assert!(
-        refused.iter().all(|seen| matches!(seen, Seen::Refused(..) | Seen::NotAnswered(_))),
+        refused
+            .iter()
+            .all(|seen| matches!(seen, Seen::Refused(..) | Seen::NotAnswered(_))),
         "{refused:?}"
     );
     assert!(server.requests().is_empty() && rig.resolver.asked().is_empty());

@@ -54,7 +54,14 @@ fn records(message: &[u8], size: usize) -> Vec<u8> {
 pub(super) fn hello(name: &str) -> Vec<u8> {
     let versions = extension(43, &[2, 3, 4]);
     let share = [&length(1220)[..], &[0x11, 0xec], &length(1216), &[9; 1216]].concat();
-    records(&message(&[server_name(&[name.as_bytes()]), versions, extension(51, &share)]), 16_384)
+    records(
+        &message(&[
+            server_name(&[name.as_bytes()]),
+            versions,
+            extension(51, &share),
+        ]),
+        16_384,
+    )
 }
 
 fn read(bytes: &[u8]) -> Result<Option<ClientHello>, HelloError> {
@@ -68,10 +75,17 @@ fn a_hello_is_read_in_whatever_records_and_segments_it_comes() {
         let bytes = records(&message, size);
         let mut reader = HelloReader::new(LIMIT);
         for end in 0..bytes.len() {
-            assert_eq!(reader.read(&bytes[..end]), Ok(None), "{end} bytes, records of {size}");
+            assert_eq!(
+                reader.read(&bytes[..end]),
+                Ok(None),
+                "{end} bytes, records of {size}"
+            );
         }
         let hello = reader.read(&bytes).unwrap().unwrap();
-        assert_eq!(hello.server_name.as_deref(), Some(b"example.com".as_slice()));
+        assert_eq!(
+            hello.server_name.as_deref(),
+            Some(b"example.com".as_slice())
+        );
         assert_eq!(read(&bytes), Ok(Some(hello)), "at once, records of {size}");
     }
 }
@@ -80,7 +94,10 @@ fn a_hello_is_read_in_whatever_records_and_segments_it_comes() {
 fn a_hello_as_openssl_sends_it_is_read() {
     let bytes = include_bytes!("../testdata/openssl-3.client-hello");
     let hello = read(bytes).unwrap().unwrap();
-    assert_eq!(hello.server_name.as_deref(), Some(b"www.example.com".as_slice()));
+    assert_eq!(
+        hello.server_name.as_deref(),
+        Some(b"www.example.com".as_slice())
+    );
 }
 
 #[test]
@@ -103,7 +120,11 @@ fn what_is_broken_or_too_long_is_refused_at_once() {
     let malformed = |bytes: &[u8]| matches!(read(bytes), Err(HelloError::Malformed { .. }));
     assert_eq!(read(b"GET / HTTP/1.1\r\n"), Err(HelloError::NotTls));
     assert_eq!(read(b"SSH-2.0-x"), Err(HelloError::NotTls));
-    assert_eq!(read(&[0x80, 0x2e, 1, 3, 1]), Err(HelloError::NotTls), "SSL 2");
+    assert_eq!(
+        read(&[0x80, 0x2e, 1, 3, 1]),
+        Err(HelloError::NotTls),
+        "SSL 2"
+    );
     assert_eq!(read(&[0x16, 2, 0, 0, 1]), Err(HelloError::NotTls));
     assert!(malformed(&[0x16, 3, 1, 0, 0]), "an empty record");
     assert!(malformed(&[0x16, 3, 1, 0x40, 1]), "a record past 16 KiB");
@@ -114,7 +135,10 @@ fn what_is_broken_or_too_long_is_refused_at_once() {
     let mut interleaved = records(&whole[..20], 99);
     interleaved.extend_from_slice(&[0x17, 3, 3, 0, 1, 0]);
     assert!(malformed(&interleaved), "another record in between");
-    assert!(malformed(&records(&[&whole[..], &whole].concat(), 999)), "two messages");
+    assert!(
+        malformed(&records(&[&whole[..], &whole].concat(), 999)),
+        "two messages"
+    );
     for at in 0..whole.len() {
         let mut shorter = whole.clone();
         shorter.remove(at);
@@ -132,9 +156,15 @@ fn an_address_takes_no_name_or_itself_and_a_name_only_itself() {
         server_name: name.map(|name| name.as_bytes().to_vec()),
     };
     let host = |text| Host::parse(text).unwrap();
-    assert_eq!(named(Some("Example.COM.")).agrees_with(&host("example.com")), Ok(()));
+    assert_eq!(
+        named(Some("Example.COM.")).agrees_with(&host("example.com")),
+        Ok(())
+    );
     assert_eq!(named(None).agrees_with(&host("192.0.2.1")), Ok(()));
-    assert_eq!(named(Some("192.0.2.1")).agrees_with(&host("192.0.2.1")), Ok(()));
+    assert_eq!(
+        named(Some("192.0.2.1")).agrees_with(&host("192.0.2.1")),
+        Ok(())
+    );
     for (name, wanted) in [
         (Some("evil.net"), "example.com"),
         (Some("www.example.com"), "example.com"),
@@ -144,7 +174,11 @@ fn an_address_takes_no_name_or_itself_and_a_name_only_itself() {
         (None, "example.com"),
     ] {
         let error = named(name).agrees_with(&host(wanted)).unwrap_err();
-        assert_eq!(error.reason(), DenyReason::ServerName, "{name:?} for {wanted}");
+        assert_eq!(
+            error.reason(),
+            DenyReason::ServerName,
+            "{name:?} for {wanted}"
+        );
     }
 }
 
@@ -173,30 +207,57 @@ async fn a_hello_for_the_judged_name_passes_however_it_is_split() {
     let server = echo().await;
     let rig = tls_rig(server.port()).await;
     for piece in [1, 7, 517, 65_536] {
-        assert!(comes_back(&rig, server.port(), &hello("example.com"), piece).await, "{piece}");
+        assert!(
+            comes_back(&rig, server.port(), &hello("example.com"), piece).await,
+            "{piece}"
+        );
     }
     let small_records = records(&message(&[server_name(&[b"EXAMPLE.com"])]), 3);
     assert!(comes_back(&rig, server.port(), &small_records, 2).await);
 }
 
 #[tokio::test]
-async fn another_name_no_name_two_names_or_no_tls_on_443_is_closed_and_nothing_reaches_the_server() {
+async fn another_name_no_name_two_names_or_no_tls_on_443_is_closed_and_nothing_reaches_the_server()
+{
     let server = Canned::answering("").await;
     let cases: [(&str, Vec<u8>, DenyReason, &str); 5] = [
-        ("another", hello("evil.net"), DenyReason::ServerName, "evil.net"),
-        ("none", records(&message(&[]), 99), DenyReason::ServerName, "no TLS server name"),
+        (
+            "another",
+            hello("evil.net"),
+            DenyReason::ServerName,
+            "evil.net",
+        ),
+        (
+            "none",
+            records(&message(&[]), 99),
+            DenyReason::ServerName,
+            "no TLS server name",
+        ),
         (
             "two",
             records(&message(&[server_name(&[b"example.com", b"evil.net"])]), 99),
             DenyReason::ServerName,
             "more than one",
         ),
-        ("no TLS", b"GET / HTTP/1.1\r\n\r\n".to_vec(), DenyReason::Protocol, "not a TLS"),
-        ("SSH", b"SSH-2.0-OpenSSH_9.2\r\n".to_vec(), DenyReason::Protocol, "not a TLS"),
+        (
+            "no TLS",
+            b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+            DenyReason::Protocol,
+            "not a TLS",
+        ),
+        (
+            "SSH",
+            b"SSH-2.0-OpenSSH_9.2\r\n".to_vec(),
+            DenyReason::Protocol,
+            "not a TLS",
+        ),
     ];
     for (what, bytes, wanted, text) in cases {
         let rig = tls_rig(server.port()).await;
-        let mut stream = rig.connect(&format!("example.com:{}", server.port())).await.unwrap();
+        let mut stream = rig
+            .connect(&format!("example.com:{}", server.port()))
+            .await
+            .unwrap();
         stream.write_all(&bytes).await.unwrap();
         let answer = read_to_end(&mut stream).await;
         let alert: &[u8] = &[0x15, 3, 3, 0, 2, 2, 49];
@@ -210,7 +271,11 @@ async fn another_name_no_name_two_names_or_no_tls_on_443_is_closed_and_nothing_r
             other => panic!("{what}: {other:?}"),
         }
     }
-    assert!(server.requests().iter().all(String::is_empty), "{:?}", server.requests());
+    assert!(
+        server.requests().iter().all(String::is_empty),
+        "{:?}",
+        server.requests()
+    );
 }
 
 #[tokio::test]
@@ -222,7 +287,13 @@ async fn tls_on_any_port_is_checked_and_other_protocols_pass_there() {
     assert!(!comes_back(&rig, server.port(), &hello("evil.net"), 100).await);
     let (how, ..) = rig.gate.closed(2).await;
     assert!(
-        matches!(how, Closed::Refused { reason: DenyReason::ServerName, .. }),
+        matches!(
+            how,
+            Closed::Refused {
+                reason: DenyReason::ServerName,
+                ..
+            }
+        ),
         "{how:?}"
     );
 }
@@ -253,7 +324,16 @@ async fn the_same_check_holds_through_socks_and_for_addresses() {
     stream.write_all(&hello("evil.net")).await.unwrap();
     read_to_end(&mut stream).await;
     let (how, ..) = rig.gate.closed(0).await;
-    assert!(matches!(how, Closed::Refused { reason: DenyReason::ServerName, .. }), "{how:?}");
+    assert!(
+        matches!(
+            how,
+            Closed::Refused {
+                reason: DenyReason::ServerName,
+                ..
+            }
+        ),
+        "{how:?}"
+    );
 
     let mut stream = rig.socks(b"127.0.0.1", server.port()).await.unwrap();
     let nameless = records(&message(&[]), 99);
@@ -270,18 +350,43 @@ async fn a_hello_that_never_ends_is_given_up() {
     plan.limits.tls_ports = vec![server.port()];
     plan.limits.hello_time = std::time::Duration::from_millis(50);
     let rig = Rig::start(plan).await;
-    let mut stream = rig.connect(&format!("example.com:{}", server.port())).await.unwrap();
+    let mut stream = rig
+        .connect(&format!("example.com:{}", server.port()))
+        .await
+        .unwrap();
     stream.write_all(&hello("example.com")[..40]).await.unwrap();
     assert_eq!(read_to_end(&mut stream).await, b"");
     let (how, ..) = rig.gate.closed(0).await;
-    assert!(matches!(how, Closed::Refused { reason: DenyReason::Protocol, .. }), "{how:?}");
+    assert!(
+        matches!(
+            how,
+            Closed::Refused {
+                reason: DenyReason::Protocol,
+                ..
+            }
+        ),
+        "{how:?}"
+    );
 }
 
 #[tokio::test]
 async fn a_client_that_connects_and_says_nothing_is_no_violation() {
     let server = echo().await;
     let rig = tls_rig(server.port()).await;
-    drop(rig.connect(&format!("example.com:{}", server.port())).await.unwrap());
+    drop(
+        rig.connect(&format!("example.com:{}", server.port()))
+            .await
+            .unwrap(),
+    );
     let (how, up, down) = rig.gate.closed(0).await;
-    assert_eq!((how, up, down), (Closed::Done { address: "127.0.0.1".parse().unwrap() }, 0, 0));
+    assert_eq!(
+        (how, up, down),
+        (
+            Closed::Done {
+                address: "127.0.0.1".parse().unwrap()
+            },
+            0,
+            0
+        )
+    );
 }

@@ -24,7 +24,11 @@ async fn a_head_without_an_end_and_ten_thousand_headers_are_refused() {
     let mut short = "GET http://example.com/ HTTP/1.1\r\nHost: example.com\r\n".to_owned();
     short.push_str(&"a: b\r\n".repeat(200));
     let mut stream = rig.http(short + "\r\n").await;
-    assert_eq!(Response::read(&mut stream, "GET").await.status, 431, "200 short headers");
+    assert_eq!(
+        Response::read(&mut stream, "GET").await.status,
+        431,
+        "200 short headers"
+    );
     assert_eq!(rig.gate.malformed().len(), 3);
 }
 
@@ -48,7 +52,11 @@ async fn a_client_that_sends_a_byte_now_and_then_is_timed_out() {
         () = drip => {}
         read = within(reader.read_to_end(&mut answer)) => { let _ = read; }
     }
-    assert!(answer.starts_with(b"HTTP/1.1 408 "), "{}", String::from_utf8_lossy(&answer));
+    assert!(
+        answer.starts_with(b"HTTP/1.1 408 "),
+        "{}",
+        String::from_utf8_lossy(&answer)
+    );
     assert_eq!(rig.gate.malformed()[0].0, Route::Http);
 }
 
@@ -79,7 +87,10 @@ fn many_files() -> u64 {
 #[tokio::test]
 async fn two_thousand_silent_connections_are_in_nobodys_way() {
     const SILENT: usize = 2000;
-    assert!(many_files() > 2 * 2 * u64::try_from(SILENT).unwrap(), "too few open files allowed");
+    assert!(
+        many_files() > 2 * 2 * u64::try_from(SILENT).unwrap(),
+        "too few open files allowed"
+    );
     let server = echo().await;
     let mut plan = Plan::allowing(&["example.com"]);
     plan.limits.connections = 300;

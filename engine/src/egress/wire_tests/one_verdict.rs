@@ -89,7 +89,8 @@ async fn verdicts(name: &str, list: &[String], port: u16) -> Vec<(&'static str, 
     }
 
     let host = format!("{name}:{port}");
-    let request = format!("GET http://{host}/ HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    let request =
+        format!("GET http://{host}/ HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     let mut plain = rig.http(request).await;
     let status = Response::read(&mut plain, "GET").await.status;
     all.push(("http", verdict(&next(&rig), Route::Http, &target)));
@@ -102,7 +103,11 @@ async fn verdicts(name: &str, list: &[String], port: u16) -> Vec<(&'static str, 
 
     if let Ok(Host::Name(host)) = Host::parse(name) {
         let found = rig.lookup(&format!("{host}.")).await;
-        let dns = if found.is_some() { Verdict::Passes } else { Verdict::Denied };
+        let dns = if found.is_some() {
+            Verdict::Passes
+        } else {
+            Verdict::Denied
+        };
         all.push(("dns", dns));
         if let Some(address) = found {
             let before = rig.gate.seen().len();
@@ -118,17 +123,26 @@ async fn verdicts(name: &str, list: &[String], port: u16) -> Vec<(&'static str, 
 
 #[test]
 fn http_socks_transparent_and_dns_give_one_verdict_for_any_name_and_list() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let server = runtime.block_on(echo());
     let mut passes = 0;
     let mut denied = 0;
-    let mut runner = TestRunner::new(Config { cases: 128, ..Config::default() });
+    let mut runner = TestRunner::new(Config {
+        cases: 128,
+        ..Config::default()
+    });
     let counts = (std::cell::Cell::new(0), std::cell::Cell::new(0));
     runner
         .run(&(names(), lists()), |(name, list)| {
             let all = runtime.block_on(verdicts(&name, &list, server.port()));
             let first = all[0].1;
-            assert!(all.iter().all(|(_, verdict)| *verdict == first), "{name} with {list:?}: {all:?}");
+            assert!(
+                all.iter().all(|(_, verdict)| *verdict == first),
+                "{name} with {list:?}: {all:?}"
+            );
             match first {
                 Verdict::Passes => counts.0.set(counts.0.get() + 1),
                 Verdict::Denied => counts.1.set(counts.1.get() + 1),

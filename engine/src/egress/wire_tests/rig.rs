@@ -1,6 +1,6 @@
 //! A pair with a gate, a resolver, servers and clients for tests.
 
-use crate::egress::decide::{DenyReason, Destination};
+use crate::egress::decide::DenyReason;
 use crate::egress::gate::{
     Attempt, Boxed, Closed, Gate, Meter, Pass, Refusal, Resolve, Route, Verdict,
 };
@@ -34,7 +34,12 @@ pub(super) enum Seen {
     Answered(String),
     NotAnswered(String),
     Malformed(Route, String, String),
-    Closed { target: String, how: Closed, up: u64, down: u64 },
+    Closed {
+        target: String,
+        how: Closed,
+        up: u64,
+        down: u64,
+    },
 }
 
 /// A gate with a list of names, `*.` before one for those below it.
@@ -53,12 +58,14 @@ pub(super) struct TestGate {
 impl TestGate {
     fn allows(&self, host: &Host) -> bool {
         let text = host.to_string();
-        self.allowed.iter().any(|entry| match entry.strip_prefix("*.") {
-            Some(parent) => text
-                .strip_suffix(parent)
-                .is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),
-            None => *entry == text,
-        })
+        self.allowed
+            .iter()
+            .any(|entry| match entry.strip_prefix("*.") {
+                Some(parent) => text
+                    .strip_suffix(parent)
+                    .is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),
+                None => *entry == text,
+            })
     }
 
     fn note(&self, seen: Seen) {
@@ -126,14 +133,10 @@ impl Drop for Asking<'_> {
     }
 }
 
-pub(super) fn target(destination: &Destination) -> String {
-    crate::egress::dial::target(destination)
-}
-
 impl Gate for TestGate {
     fn judge(&self, attempt: Attempt) -> Boxed<'_, Verdict> {
         Box::pin(async move {
-            let target = target(&attempt.destination);
+            let target = attempt.destination.to_string();
             if self.asks {
                 let _asking = Asking(self, target);
                 std::future::pending::<()>().await;
@@ -170,14 +173,17 @@ impl Gate for TestGate {
     }
 
     fn malformed(&self, route: Route, _client: Option<SocketAddr>, seen: &str, detail: &str) {
-        assert!(seen.is_ascii() || seen.ends_with('…'), "{seen:?} is escaped");
+        assert!(
+            seen.is_ascii() || seen.ends_with('…'),
+            "{seen:?} is escaped"
+        );
         assert!(!seen.chars().any(char::is_control), "{seen:?} is escaped");
         self.note(Seen::Malformed(route, seen.to_owned(), detail.to_owned()));
     }
 
     fn closed(&self, pass: Pass, how: Closed) {
         self.note(Seen::Closed {
-            target: target(&pass.destination),
+            target: pass.destination.to_string(),
             how,
             up: pass.meter.up.load(Ordering::Relaxed),
             down: pass.meter.down.load(Ordering::Relaxed),
@@ -334,7 +340,9 @@ impl Rig {
     /// A tunnel by CONNECT, or the answer that refused it.
     pub(super) async fn connect(&self, target: &str) -> Result<TcpStream, Response> {
         let mut stream = self
-            .http(format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n"))
+            .http(format!(
+                "CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n"
+            ))
             .await;
         let head = read_head(&mut stream).await;
         if head.starts_with("HTTP/1.1 200 ") {
@@ -361,8 +369,13 @@ impl Rig {
         stream.write_all(request).await.unwrap();
         let mut reply = [0; 10];
         within(stream.read_exact(&mut reply)).await.unwrap();
-        assert_eq!((reply[0], reply[2..]), (5, [0, 1, 0, 0, 0, 0, 0, 0][..].try_into().unwrap()));
-        if reply[1] == 0 { Ok(stream) } else { Err(reply[1]) }
+        assert_eq!(reply[0], 5);
+        assert_eq!(reply[2..], [0, 1, 0, 0, 0, 0, 0, 0]);
+        if reply[1] == 0 {
+            Ok(stream)
+        } else {
+            Err(reply[1])
+        }
     }
 
     /// A connection as of a program that ignores proxies.
@@ -441,7 +454,9 @@ impl Response {
     }
 
     pub(super) fn has(&self, line: &str) -> bool {
-        self.head.lines().any(|seen| seen.eq_ignore_ascii_case(line))
+        self.head
+            .lines()
+            .any(|seen| seen.eq_ignore_ascii_case(line))
     }
 }
 
@@ -515,7 +530,9 @@ impl Canned {
                             break;
                         }
                     }
-                    kept.lock().unwrap().push(String::from_utf8_lossy(&request).into_owned());
+                    kept.lock()
+                        .unwrap()
+                        .push(String::from_utf8_lossy(&request).into_owned());
                     let _ = stream.write_all(&answer).await;
                     let _ = stream.shutdown().await;
                     let _ = stream.read_to_end(&mut Vec::new()).await;

@@ -12,7 +12,9 @@ async fn echoes(rig: &Rig, target: &str, number: usize) {
         0 => rig.connect(target).await.unwrap(),
         _ => {
             let (host, port) = target.split_once(':').unwrap();
-            rig.socks(host.as_bytes(), port.parse().unwrap()).await.unwrap()
+            rig.socks(host.as_bytes(), port.parse().unwrap())
+                .await
+                .unwrap()
         }
     };
     let words = format!("{target} {number}").repeat(50);
@@ -42,7 +44,12 @@ async fn two_sessions_with_different_lists_and_200_connections_each_do_not_mix()
             });
         }
     }
-    within(async { while let Some(ended) = all.join_next().await { ended.unwrap() } }).await;
+    within(async {
+        while let Some(ended) = all.join_next().await {
+            ended.unwrap()
+        }
+    })
+    .await;
     for (rig, own) in [(&first, "one.example"), (&second, "two.example")] {
         rig.gate.closed(199).await;
         assert!(rig.resolver.asked().iter().all(|name| name == own));
@@ -60,7 +67,12 @@ async fn three_hundred_parallel_connections_are_counted_to_the_byte() {
         let (rig, target) = (Arc::clone(&rig), target.clone());
         all.spawn(async move { echoes(&rig, &target, number).await });
     }
-    within(async { while let Some(ended) = all.join_next().await { ended.unwrap() } }).await;
+    within(async {
+        while let Some(ended) = all.join_next().await {
+            ended.unwrap()
+        }
+    })
+    .await;
     let (mut up, mut down) = (0, 0);
     for number in 0..300 {
         let (how, more_up, more_down) = rig.gate.closed(number).await;
@@ -68,6 +80,11 @@ async fn three_hundred_parallel_connections_are_counted_to_the_byte() {
         up += more_up;
         down += more_down;
     }
-    let said: usize = (0..300).map(|number| 50 * format!("{target} {number}").len()).sum();
-    assert_eq!((up, down), (u64::try_from(said).unwrap(), u64::try_from(said).unwrap()));
+    let said: usize = (0..300)
+        .map(|number| 50 * format!("{target} {number}").len())
+        .sum();
+    assert_eq!(
+        (up, down),
+        (u64::try_from(said).unwrap(), u64::try_from(said).unwrap())
+    );
 }

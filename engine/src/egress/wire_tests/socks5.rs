@@ -33,7 +33,12 @@ async fn connect_by_name_and_by_address_passes_when_allowed() {
 async fn every_refusal_has_the_reply_of_rfc_1928() {
     let rig = Rig::allowing(&["example.com"]).await;
     let named = |name: &[u8]| {
-        [&[5, 1, 0, 3, u8::try_from(name.len()).unwrap()], name, &[0, 80]].concat()
+        [
+            &[5, 1, 0, 3, u8::try_from(name.len()).unwrap()],
+            name,
+            &[0, 80],
+        ]
+        .concat()
     };
     for (what, bytes, wanted) in [
         ("BIND", vec![5, 2, 0, 1, 192, 0, 2, 1, 0, 80], 7),
@@ -48,9 +53,19 @@ async fn every_refusal_has_the_reply_of_rfc_1928() {
         assert_eq!(rig.socks_bytes(&bytes).await.unwrap_err(), wanted, "{what}");
     }
     assert_eq!(rig.gate.seen().len(), 8);
-    assert!(rig.gate.malformed().iter().all(|(route, _)| *route == Route::Socks));
+    assert!(
+        rig.gate
+            .malformed()
+            .iter()
+            .all(|(route, _)| *route == Route::Socks)
+    );
     assert_eq!(rig.gate.malformed().len(), 8);
-    assert_eq!(rig.socks(b"example.com", closed_port().await).await.unwrap_err(), 5);
+    assert_eq!(
+        rig.socks(b"example.com", closed_port().await)
+            .await
+            .unwrap_err(),
+        5
+    );
     let (how, ..) = rig.gate.closed(0).await;
     assert!(matches!(how, Closed::Failed { .. }), "{how:?}");
 }
@@ -58,7 +73,10 @@ async fn every_refusal_has_the_reply_of_rfc_1928() {
 #[tokio::test]
 async fn other_protocols_on_the_socks_port_are_put_down() {
     let rig = Rig::allowing(&["example.com"]).await;
-    for bytes in [b"GET / HTTP/1.1\r\n\r\n".as_slice(), &[4, 1, 0, 80, 192, 0, 2, 1, 0]] {
+    for bytes in [
+        b"GET / HTTP/1.1\r\n\r\n".as_slice(),
+        &[4, 1, 0, 80, 192, 0, 2, 1, 0],
+    ] {
         let mut stream = TcpStream::connect(rig.socks).await.unwrap();
         stream.write_all(bytes).await.unwrap();
         assert_eq!(read_to_end(&mut stream).await, b"");
@@ -78,7 +96,10 @@ async fn a_client_that_sends_everything_at_once_is_served() {
     stream.write_all(&bytes).await.unwrap();
     stream.shutdown().await.unwrap();
     let answer = read_to_end(&mut stream).await;
-    assert_eq!(answer, [&[5, 0, 5, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], b"early"].concat());
+    assert_eq!(
+        answer,
+        [&[5, 0, 5, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], b"early"].concat()
+    );
 }
 
 #[tokio::test]
@@ -113,7 +134,15 @@ async fn with_credentials_only_those_who_know_them_are_served() {
     let mut stream = TcpStream::connect(rig.socks).await.unwrap();
     stream.write_all(&[5, 1, 0]).await.unwrap();
     assert_eq!(read_to_end(&mut stream).await, [5, 0xff]);
-    let told: Vec<_> = rig.gate.seen().into_iter().filter(|seen| matches!(seen, Seen::Malformed(..))).collect();
+    let told: Vec<_> = rig
+        .gate
+        .seen()
+        .into_iter()
+        .filter(|seen| matches!(seen, Seen::Malformed(..)))
+        .collect();
     assert_eq!(told.len(), 3);
-    assert!(!format!("{told:?}").contains("wrong!"), "no password is put down: {told:?}");
+    assert!(
+        !format!("{told:?}").contains("wrong!"),
+        "no password is put down: {told:?}"
+    );
 }

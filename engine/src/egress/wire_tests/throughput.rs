@@ -43,7 +43,10 @@ async fn upload_and_download_pass_at_once() {
     const SIZE: usize = 64 * MIB;
     let server = echo().await;
     let rig = Rig::allowing(&["example.com"]).await;
-    let stream = rig.connect(&format!("example.com:{}", server.port())).await.unwrap();
+    let stream = rig
+        .connect(&format!("example.com:{}", server.port()))
+        .await
+        .unwrap();
     let (mut reader, mut writer) = stream.into_split();
     let up = tokio::spawn(async move {
         let block: Vec<u8> = (0..MIB).map(|at| u8::try_from(at % 251).unwrap()).collect();
@@ -56,6 +59,11 @@ async fn upload_and_download_pass_at_once() {
     within(reader.read_to_end(&mut back)).await.unwrap();
     up.await.unwrap();
     assert_eq!(back.len(), SIZE);
-    let right = back.chunks(MIB).all(|block| block.iter().enumerate().all(|(at, &byte)| usize::from(byte) == at % 251));
+    let right = back.chunks(MIB).all(|block| {
+        block
+            .iter()
+            .enumerate()
+            .all(|(at, &byte)| usize::from(byte) == at % 251)
+    });
     assert!(right, "the bytes are those that were sent");
 }

@@ -54,12 +54,17 @@ async fn on_443_the_server_name_must_be_the_name() {
         read_to_end(&mut stream).await;
         let how = rig
             .gate
-            .until(|seen| seen[before..].iter().find_map(|seen| match seen {
-                Seen::Closed { how, .. } => Some(how.clone()),
-                _ => None,
-            }))
+            .until(|seen| {
+                seen[before..].iter().find_map(|seen| match seen {
+                    Seen::Closed { how, .. } => Some(how.clone()),
+                    _ => None,
+                })
+            })
             .await;
-        assert!(matches!(how, Closed::Refused { reason, .. } if reason == wanted), "{how:?}");
+        assert!(
+            matches!(how, Closed::Refused { reason, .. } if reason == wanted),
+            "{how:?}"
+        );
     }
 }
 
@@ -75,7 +80,10 @@ async fn on_80_each_request_must_name_the_name() {
         stream.write_all(request.as_bytes()).await.unwrap();
         assert_eq!(Response::read(&mut stream, "GET").await.body, b"hello");
     }
-    assert!(server.requests()[0].starts_with(&format!("GET /x HTTP/1.1\r\nhost: example.com:{port}\r\n")));
+    assert!(
+        server.requests()[0]
+            .starts_with(&format!("GET /x HTTP/1.1\r\nhost: example.com:{port}\r\n"))
+    );
     for wrong in [
         format!("GET / HTTP/1.1\r\nHost: other.example:{port}\r\n\r\n"),
         "GET / HTTP/1.1\r\nHost: example.com\r\n\r\n".to_owned(),
@@ -86,7 +94,11 @@ async fn on_80_each_request_must_name_the_name() {
         let before = rig.gate.malformed().len();
         let mut stream = rig.transparent(at).await;
         stream.write_all(wrong.as_bytes()).await.unwrap();
-        assert_eq!(Response::read(&mut stream, "GET").await.status, 400, "{wrong}");
+        assert_eq!(
+            Response::read(&mut stream, "GET").await.status,
+            400,
+            "{wrong}"
+        );
         let malformed = rig.gate.malformed();
         assert_eq!(malformed.len(), before + 1, "{wrong}");
         assert_eq!(malformed[before].0, Route::Transparent);
@@ -97,7 +109,12 @@ async fn on_80_each_request_must_name_the_name() {
 #[tokio::test]
 async fn an_address_without_a_name_is_refused_and_put_down() {
     let rig = rig(|_| {}).await;
-    for at in ["198.18.77.7:443", "198.18.0.1:443", "127.0.0.1:80", "[::1]:443"] {
+    for at in [
+        "198.18.77.7:443",
+        "198.18.0.1:443",
+        "127.0.0.1:80",
+        "[::1]:443",
+    ] {
         let before = rig.gate.malformed().len();
         let mut stream = rig.transparent(at.parse().unwrap()).await;
         assert_eq!(read_to_end(&mut stream).await, b"", "{at}");

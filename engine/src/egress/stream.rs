@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, ReadHalf, WriteHalf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
 
 /// Bytes asked for at once while a head is read.
 const HEAD_CHUNK: usize = 4096;
@@ -76,6 +76,16 @@ impl Accept for tokio::net::UnixListener {
 pub fn tcp(listener: std::net::TcpListener) -> io::Result<Box<dyn Accept>> {
     listener.set_nonblocking(true)?;
     Ok(Box::new(TcpListener::from_std(listener)?))
+}
+
+/// The same for a socket of datagrams.
+///
+/// # Errors
+///
+/// As [`tcp`].
+pub fn udp(socket: std::net::UdpSocket) -> io::Result<UdpSocket> {
+    socket.set_nonblocking(true)?;
+    UdpSocket::from_std(socket)
 }
 
 /// No delay for small writes, and a question to the other end now and then. Neither can make a

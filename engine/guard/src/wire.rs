@@ -48,6 +48,9 @@ pub enum WireError {
     /// more descriptors than the protocol allows
     #[error("more than {} descriptors with one frame", crate::proto::MAX_FRAME_FDS)]
     TooManyDescriptors,
+    /// a security module of the kernel, or a limit, kept descriptors back
+    #[error("the system did not let descriptors through")]
+    DescriptorsWithheld,
     /// descriptors came where none may stand
     #[error("descriptors came with the middle of a frame")]
     StrayDescriptors,

@@ -5,21 +5,16 @@
 //! bounded, and all the questions of one turn are answered by one look.
 
 use super::processes::{Member, Scope, command_line, member, members};
-use kotak_guard::proto::{Connection, Connector, Transport};
+use kotak_guard::{
+    proto::{Connection, Connector, Transport},
+    table::{Entry, LISTENING, read_table, socket_inode},
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    io::{BufRead, BufReader},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     os::unix::ffi::OsStrExt,
     path::Path,
 };
-
-/// Most lines of one socket table.
-const TABLE_LINES: usize = 65_536;
-
-/// Longest line of a socket table; the kernel's have 150 to 200 bytes.
-const LINE_BYTES: u64 = 1024;
 
 /// Most descriptors looked at for one turn, and of one process in the first round: a process with
 /// very many cannot hide the others.
@@ -31,9 +26,6 @@ const PARENTS: usize = 32;
 
 /// Longest path that is reported, in bytes.
 const PATH_BYTES: usize = 4096;
-
-/// `LISTEN` in a socket table.
-const LISTENING: u8 = 0x0a;
 
 /// Answers questions, in their order.
 pub(crate) fn find(questions: &[Connection]) -> Vec<Option<Connector>> {
@@ -61,9 +53,9 @@ fn sockets(questions: &[Connection]) -> Vec<Option<u64>> {
             continue;
         }
         for table in tables {
-            read_table(table, |entry| {
+            read_table(table.as_ref(), |entry| {
                 for (question, found) in questions.iter().zip(&mut found) {
-                    if question.transport == transport && entry.is_client_of(question) {
+                    if question.transport == transport && is_client_of(&entry, question) {
                         found.insert(entry.inode);
                     }
                 }
@@ -79,100 +71,25 @@ fn sockets(questions: &[Connection]) -> Vec<Option<u64>> {
         .collect()
 }
 
-/// One line of a socket table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Entry {
-    local: SocketAddr,
-    remote: SocketAddr,
-    state: u8,
-    inode: u64,
-}
-
-impl Entry {
-    fn is_client_of(&self, question: &Connection) -> bool {
-        // A socket without an owner any more has inode 0.
-        if self.inode == 0 || self.local.port() != question.client.port() {
-            return false;
-        }
-        let client = question.client.ip().to_canonical();
-        let remote = question
-            .server
-            .map(|it| (it.ip().to_canonical(), it.port()));
-        match question.transport {
-            Transport::Tcp => {
-                self.state != LISTENING
-                    && self.local.ip() == client
-                    && remote.is_none_or(|it| it == (self.remote.ip(), self.remote.port()))
-            }
-            // Not connected, it has no remote end, and often no address.
-            Transport::Udp => {
-                let unconnected = self.remote.port() == 0;
-                (self.local.ip() == client || self.local.ip().is_unspecified())
-                    && (unconnected
-                        || remote.is_none_or(|it| it == (self.remote.ip(), self.remote.port())))
-            }
+fn is_client_of(entry: &Entry, question: &Connection) -> bool {
+    // A socket without an owner any more has inode 0.
+    if entry.inode == 0 || entry.local.port() != question.client.port() {
+        return false;
+    }
+    let client = question.client.ip().to_canonical();
+    let remote = question
+        .server
+        .map(|it| (it.ip().to_canonical(), it.port()));
+    let right_remote = remote.is_none_or(|it| it == (entry.remote.ip(), entry.remote.port()));
+    match question.transport {
+        Transport::Tcp => entry.state != LISTENING && entry.local.ip() == client && right_remote,
+        // Not connected, it has no remote end, and often no address.
+        Transport::Udp => {
+            let unconnected = entry.remote.port() == 0;
+            (entry.local.ip() == client || entry.local.ip().is_unspecified())
+                && (unconnected || right_remote)
         }
     }
-}
-
-fn read_table(path: &str, mut each: impl FnMut(Entry)) {
-    let Ok(file) = fs::File::open(path) else {
-        return;
-    };
-    let mut reader = BufReader::with_capacity(64 * 1024, file);
-    let mut line = Vec::new();
-    for _ in 0..TABLE_LINES {
-        line.clear();
-        let mut bounded = std::io::Read::take(&mut reader, LINE_BYTES);
-        match bounded.read_until(b'\n', &mut line) {
-            Ok(0) | Err(_) => return,
-            Ok(_) => {
-                if let Some(entry) = parse(&line) {
-                    each(entry);
-                }
-            }
-        }
-    }
-}
-
-/// `sl: local remote state queues timer retransmits uid timeout inode …`; the heading is no entry.
-fn parse(line: &[u8]) -> Option<Entry> {
-    let mut fields = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
-    let local = address(fields.nth(1)?)?;
-    let remote = address(fields.next()?)?;
-    let state = u8::from_str_radix(fields.next()?, 16).ok()?;
-    let inode = fields.nth(5)?.parse().ok()?;
-    Some(Entry {
-        local,
-        remote,
-        state,
-        inode,
-    })
-}
-
-/// An address as the kernel prints it: 32-bit words in hexadecimal, each in the machine's order,
-/// and the port. An IPv4 address in IPv6 becomes IPv4.
-fn address(text: &str) -> Option<SocketAddr> {
-    let (words, port) = text.split_once(':')?;
-    let port = u16::from_str_radix(port, 16).ok()?;
-    let mut bytes = [0; 16];
-    let count = words.len() / 8;
-    if !words.is_ascii() || words.len() % 8 != 0 || count > 4 {
-        return None;
-    }
-    for (index, place) in bytes.chunks_exact_mut(4).take(count).enumerate() {
-        let word = u32::from_str_radix(words.get(index * 8..index * 8 + 8)?, 16).ok()?;
-        place.copy_from_slice(&word.to_ne_bytes());
-    }
-    let ip = match count {
-        1 => {
-            let [a, b, c, d, ..] = bytes;
-            IpAddr::V4(Ipv4Addr::new(a, b, c, d))
-        }
-        4 => IpAddr::V6(Ipv6Addr::from(bytes)).to_canonical(),
-        _ => return None,
-    };
-    Some(SocketAddr::new(ip, port))
 }
 
 /// A process that holds a wanted socket.
@@ -259,12 +176,6 @@ impl Look {
     }
 }
 
-/// `socket:[INODE]`.
-fn socket_inode(target: &Path) -> Option<u64> {
-    let text = target.to_str()?.strip_prefix("socket:[")?;
-    text.strip_suffix(']')?.parse().ok()
-}
-
 /// What the process is, if it is still the one that was seen with the socket.
 fn describe(holder: &Holder) -> Option<Connector> {
     let process = member(holder.pid)?;
@@ -304,49 +215,7 @@ fn parents(nearest: i32) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{TcpListener, TcpStream, UdpSocket};
-
-    #[test]
-    fn the_kernels_lines_are_read_and_others_are_none() {
-        let local = if cfg!(target_endian = "little") {
-            "0100007F"
-        } else {
-            "7F000001"
-        };
-        let line = format!(
-            "   3: {local}:0C38 {local}:9D1E 01 00000000:00000000 00:00000000 00000000  1000        \
-             0 4711 1 0000000000000000 20 4 30 10 -1\n"
-        );
-        let entry = parse(line.as_bytes()).unwrap();
-        assert_eq!(entry.local, "127.0.0.1:3128".parse().unwrap());
-        assert_eq!(entry.remote, "127.0.0.1:40222".parse().unwrap());
-        assert_eq!((entry.state, entry.inode), (1, 4711));
-        for wrong in [
-            "",
-            "  sl  local_address rem_address   st",
-            "0: 0:0 0:0 01",
-            "\u{ff}",
-        ] {
-            assert_eq!(parse(wrong.as_bytes()), None, "{wrong}");
-        }
-        assert_eq!(address("é0000000:0000"), None);
-        assert_eq!(address("000000000000000000000000:0000"), None);
-    }
-
-    #[test]
-    fn mapped_addresses_are_ipv4() {
-        let word = |value: u32| format!("{:08X}", u32::from_ne_bytes(value.to_be_bytes()));
-        let mapped = format!(
-            "{}{}{}{}:0050",
-            word(0),
-            word(0),
-            word(0xffff),
-            word(0x7f00_0001)
-        );
-        assert_eq!(address(&mapped), Some("127.0.0.1:80".parse().unwrap()));
-        let own = format!("{}{}{}{}:0050", word(0), word(0), word(0), word(1));
-        assert_eq!(address(&own), Some("[::1]:80".parse().unwrap()));
-    }
+    use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 
     #[test]
     fn a_connection_of_this_process_is_its_own_by_both_ends() {
@@ -411,12 +280,8 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_shortened_and_a_link_to_something_else_is_no_socket() {
+    fn a_path_is_shortened() {
         let long = "x".repeat(PATH_BYTES + 10);
         assert_eq!(shortened(Path::new(&long)).len(), PATH_BYTES);
-        assert_eq!(socket_inode(Path::new("socket:[12]")), Some(12));
-        for other in ["pipe:[12]", "socket:[12", "socket:[x]", "/tmp/socket:[12]"] {
-            assert_eq!(socket_inode(Path::new(other)), None);
-        }
     }
 }

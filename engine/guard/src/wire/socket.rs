@@ -342,7 +342,12 @@ fn receive(
     // Owned at once, so that every error below closes them.
     let descriptors = received_descriptors(&header);
     if header.msg_flags & libc::MSG_CTRUNC != 0 {
-        return Err(WireError::TooManyDescriptors);
+        // Either there was no room, or the kernel did not let them through (a security module).
+        return Err(if descriptors.len() < MAX_FRAME_FDS {
+            WireError::DescriptorsWithheld
+        } else {
+            WireError::TooManyDescriptors
+        });
     }
     Ok((count, descriptors))
 }

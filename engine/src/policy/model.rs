@@ -19,6 +19,8 @@ pub struct Policy {
     pub(crate) masks: Vec<Mask>,
     pub(crate) assembly: Option<AbsPath>,
     pub(crate) kernel: Vec<AbsPath>,
+    /// Where the sandbox's own `/etc/resolv.conf` stands; none under an open network.
+    pub(crate) resolver: Option<AbsPath>,
     pub(crate) network: NetworkMode,
     pub(crate) egress: Vec<HostPattern>,
     pub(crate) env: Vec<(Vec<u8>, Vec<u8>)>,

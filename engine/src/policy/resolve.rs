@@ -41,6 +41,10 @@ pub fn resolve(
     add_runner_state(&mut layout, spec, &denials)?;
     denials.apply(&mut layout)?;
     layout.pin_ancestors();
+    let resolver = match spec.network() {
+        NetworkMode::Open => None,
+        NetworkMode::Allowlist | NetworkMode::Ask | NetworkMode::Off => layout.take_resolver(),
+    };
 
     match layout.governing(&cwd) {
         Some((_, Place::Bind(_) | Place::Private(_))) => {}
@@ -77,6 +81,7 @@ pub fn resolve(
         masks: Vec::new(),
         assembly,
         kernel,
+        resolver,
         network: spec.network(),
         egress: spec.egress_allowlist().to_vec(),
         env: environment.vars,

@@ -1,7 +1,7 @@
 //! The window's life: one instance, state kept, closing asked for, sessions ended at the end.
 
-use crate::{commands, network};
 use crate::stream::Stream;
+use crate::{commands, network};
 use kotak_engine::api::UiEvent;
 use kotak_engine::manager::Engine;
 use std::path::Path;

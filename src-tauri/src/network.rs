@@ -41,7 +41,10 @@ pub(crate) fn network_policy(
 }
 
 #[tauri::command]
-pub(crate) async fn add_rule(engine: State<'_, Engine>, rule: NewRule) -> Result<RuleInfo, Problem> {
+pub(crate) async fn add_rule(
+    engine: State<'_, Engine>,
+    rule: NewRule,
+) -> Result<RuleInfo, Problem> {
     let engine = engine.inner().clone();
     off_the_runtime(move || engine.add_rule(&rule)).await?
 }

@@ -58,9 +58,10 @@ pub async fn launch() -> Result<Tree, LaunchError> {
         role: Role::Host,
         landlock: LandlockPlan::default(),
         seccomp: Vec::new(),
+        loopback: None,
     };
     match tokio::time::timeout(DEADLINE, link.setup(setup)).await {
-        Ok(Ok(report)) => {
+        Ok(Ok((report, _))) => {
             if let Some(cgroup) = &mut cgroup {
                 cgroup.keep_awake(child.pid(), child.pid());
             }
@@ -71,6 +72,7 @@ pub async fn launch() -> Result<Tree, LaunchError> {
                 root: Root::Subreaper,
                 report,
                 next_exec: AtomicU64::new(1),
+                network: None,
             })
         }
         // It has run nothing, so nothing is lost by killing it.

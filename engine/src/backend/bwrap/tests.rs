@@ -2,10 +2,11 @@
 
 mod enforcement;
 mod mounts;
+mod network;
 mod stages;
 
 use super::*;
-use crate::backend::{Aspect, Level, NOT_CONFIRMED, SeccompArch, confirm};
+use crate::backend::{Aspect, Bridge, Level, NOT_CONFIRMED, SeccompArch, WayIn, confirm};
 use crate::error::Coded;
 use crate::golden;
 use crate::policy::fake::{FakeFs, context, path};
@@ -45,6 +46,7 @@ fn terminal_policy(host: &FakeFs, cwd: &str, mode: Mode, network: NetworkMode) -
         mode,
         protected_paths: vec![],
         network: Some(network),
+        extra_domains: Vec::new(),
         runner_state_dirs: Vec::new(),
         env_policy: EnvPolicy::default(),
     };

@@ -71,7 +71,7 @@ fn an_old_kernel_under_an_open_network_is_a_named_gap_whatever_the_policy_knew()
     );
 }
 
-fn row(
+pub(super) fn row(
     enforcement: &crate::backend::Enforcement,
     aspect: Aspect,
 ) -> &crate::backend::EnforcementRow {
@@ -108,7 +108,7 @@ fn missing_facts_and_an_old_bubblewrap_are_refused_by_name() {
 }
 
 /// A report that bears out everything that a plan expects.
-fn ready(plan: &NativePlan) -> ReadyReport {
+pub(super) fn ready(plan: &NativePlan) -> ReadyReport {
     let expect = expectation(plan);
     let mut names = vec!["namespace"; expect.unshared.len() + expect.shared.len()];
     names.extend([
@@ -120,7 +120,10 @@ fn ready(plan: &NativePlan) -> ReadyReport {
     ]);
     names.extend(["unwritable", "absent"]);
     if expect.loopback_only {
-        names.push("loopback-only");
+        names.extend(["loopback-only", "listeners"]);
+    }
+    if !expect.contents.is_empty() {
+        names.push("content");
     }
     ReadyReport {
         passed: names
@@ -140,10 +143,22 @@ fn ready(plan: &NativePlan) -> ReadyReport {
 
 #[test]
 fn a_full_report_confirms_the_plan_as_it_is() {
-    for network in [NetworkMode::Open, NetworkMode::Off] {
+    for (network, way) in [
+        (NetworkMode::Open, None),
+        (NetworkMode::Off, Some(way_in())),
+        (NetworkMode::Ask, Some(way_in())),
+    ] {
         let policy = terminal_policy(&home(), "/home/u/code", Mode::Chat, network);
         let plan = native_plan(&policy, &facts()).unwrap();
-        assert_eq!(confirm(&plan, &ready(&plan)), plan.enforcement);
+        let confirmed = confirm(&plan, &ready(&plan), way.as_ref());
+        assert_eq!(confirmed, plan.enforcement);
+    }
+}
+
+pub(super) fn way_in() -> WayIn {
+    WayIn {
+        bridge: Bridge::Guard,
+        blind: None,
     }
 }
 
@@ -160,11 +175,13 @@ fn what_the_guard_did_not_see_is_not_claimed() {
         ("capabilities", Aspect::Processes),
         ("no-new-privileges", Aspect::Processes),
         ("loopback-only", Aspect::Network),
+        ("listeners", Aspect::Network),
+        ("content", Aspect::Network),
         ("absent", Aspect::HostSockets),
     ] {
         let mut report = ready(&plan);
         report.passed.retain(|check| check.name != missing);
-        let confirmed = confirm(&plan, &report);
+        let confirmed = confirm(&plan, &report, Some(&way_in()));
         let row = row(&confirmed, aspect);
         assert_eq!(row.level, Level::Off, "{missing}");
         assert!(
@@ -183,11 +200,11 @@ fn what_the_guard_did_not_see_is_not_claimed() {
         },
     ] {
         assert_eq!(
-            row(&confirm(&plan, &report), Aspect::Processes).level,
+            row(&confirm(&plan, &report, Some(&way_in())), Aspect::Processes).level,
             Level::Off
         );
     }
-    let nothing = confirm(&plan, &ReadyReport::default());
+    let nothing = confirm(&plan, &ReadyReport::default(), Some(&way_in()));
     assert!(nothing.aspects.iter().all(|row| row.level == Level::Off));
 }
 
@@ -198,7 +215,7 @@ fn an_unscoped_kernel_is_a_named_gap_after_launch() {
         abstract_unix_scoped: false,
         ..ready(&plan)
     };
-    let confirmed = confirm(&plan, &report);
+    let confirmed = confirm(&plan, &report, None);
     let row = row(&confirmed, Aspect::HostSockets);
     assert_eq!(row.level, Level::Partial);
     assert!(

@@ -74,6 +74,22 @@ export function withRows(excerpt: Excerpt, rows: readonly ActivityRow[]): Excerp
   return { ...excerpt, rows: all.slice(0, MAX_EXCERPT), more };
 }
 
+/** Rows with others in their places or after them, one row an id. */
+export function withLatest(rows: readonly ActivityRow[], latest: readonly ActivityRow[]): ActivityRow[] {
+  const all = new Map(rows.map((row) => [row.id, row]));
+  for (const row of latest) all.set(row.id, row);
+  return [...all.values()];
+}
+
+/** Rows that change one that is known, and rows that do not. */
+export function splitByKnown(
+  known: readonly ActivityRow[],
+  rows: readonly ActivityRow[],
+): [changed: ActivityRow[], fresh: ActivityRow[]] {
+  const ids = new Set(known.map((row) => row.id));
+  return [rows.filter((row) => ids.has(row.id)), rows.filter((row) => !ids.has(row.id))];
+}
+
 /** The excerpt with an older page after it, as far as the page fits the filter. */
 export function withPage(excerpt: Excerpt, page: ActivityPage, fits: (row: ActivityRow) => boolean): Excerpt {
   const known = new Set(excerpt.rows.map((row) => row.id));

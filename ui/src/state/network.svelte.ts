@@ -4,7 +4,7 @@ import { Notifier } from "../features/prompt/notifier";
 import { asker, targetOf } from "../features/prompt/words";
 import { visibleText } from "../shared/visible";
 import type { App } from "./app.svelte";
-import { waitingPrompts } from "./reduce";
+import { newPrompts } from "./reduce";
 
 /** Something that was done and can be undone. */
 export interface Done {
@@ -44,8 +44,7 @@ export class Network {
 
   /** Questions changed: says the new ones, on the desktop too while the window is not looked at. */
   changed(before: readonly Prompt[], after: readonly Prompt[]): void {
-    const known = new Set(before.map((prompt) => prompt.id));
-    const fresh = waitingPrompts(after).filter((prompt) => !known.has(prompt.id));
+    const fresh = newPrompts(before, after);
     const [first] = fresh;
     if (first) {
       this.#app.announce(

@@ -7,6 +7,7 @@ import type {
   Settings,
   UiEvent,
 } from "../backend/generated";
+import { emptyFeed } from "./feed";
 import {
   folderName,
   gapsOf,
@@ -25,6 +26,8 @@ const settings: Settings = {
   scrollbackLines: 10_000,
   warnMultilinePaste: true,
   confirmClose: true,
+  promptSeconds: 60,
+  notifyPrompts: true,
   webgl: false,
   screenReader: false,
 };
@@ -39,6 +42,10 @@ const empty: EngineState = {
   home: "/home/ada",
   version: "0.1.0",
   notices: [],
+  prompts: [],
+  folded: [],
+  rules: [],
+  feed: emptyFeed,
 };
 
 function session(id: string, more: Partial<SessionInfo> = {}): SessionInfo {
@@ -64,6 +71,7 @@ function session(id: string, more: Partial<SessionInfo> = {}): SessionInfo {
       cwd: "/home/ada/shop",
       backend: "native",
       network: null,
+      extraDomains: [],
       mode: "chat",
       protectedPaths: [],
       cols: 80,
@@ -73,6 +81,7 @@ function session(id: string, more: Partial<SessionInfo> = {}): SessionInfo {
     startedAtMs: 1,
     endedAtMs: null,
     unreadRefusals: 0,
+    counts: { allowed: 0, refused: 0, waiting: 0 },
     ...more,
   };
 }

@@ -128,6 +128,12 @@ export function waitingPrompts(prompts: readonly Prompt[], session?: string): Pr
   );
 }
 
+/** What waits and did not stand there before. */
+export function newPrompts(before: readonly Prompt[], after: readonly Prompt[]): Prompt[] {
+  const known = new Set(before.map((prompt) => prompt.id));
+  return waitingPrompts(after).filter((prompt) => !known.has(prompt.id));
+}
+
 /** How many hosts of a session wait for an answer, shown one by one or folded. */
 export function pendingHosts(state: Pick<EngineState, "prompts" | "folded">, session?: string): number {
   const folded = state.folded.filter((each) => session === undefined || each.sessionId === session);

@@ -238,6 +238,8 @@ export const settings: Settings = {
   scrollbackLines: 10_000,
   warnMultilinePaste: true,
   confirmClose: true,
+  promptSeconds: 60,
+  notifyPrompts: true,
   webgl: false,
   screenReader: false,
 };
@@ -248,6 +250,7 @@ export function request(part: Partial<LaunchRequest> = {}): LaunchRequest {
     cwd: SHOP,
     backend: "native",
     network: part.backend === "none" ? null : "open",
+    extraDomains: [],
     mode: "chat",
     protectedPaths: [],
     cols: 80,
@@ -266,6 +269,7 @@ interface SessionPart {
   error?: Problem;
   gaps?: Gap[];
   network?: LaunchRequest["network"];
+  unread?: number;
 }
 
 /** A session as a launch leaves it. */
@@ -332,7 +336,8 @@ export function session(part: SessionPart): SessionInfo {
     ],
     startedAtMs: NOON - 600_000,
     endedAtMs: over ? NOON - 5_000 : null,
-    unreadRefusals: 0,
+    unreadRefusals: part.unread ?? 0,
+    counts: { allowed: 0, refused: part.unread ?? 0, waiting: 0 },
   };
 }
 
@@ -353,6 +358,9 @@ export function snapshot(part: Partial<Snapshot> = {}): Snapshot {
     lastChoices: [],
     home: HOME,
     version: "0.1.0",
+    prompts: [],
+    folded: [],
+    rules: [],
     notices: [],
     ...part,
   };

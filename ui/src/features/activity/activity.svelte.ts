@@ -1,6 +1,15 @@
 import type { ActivityQuery, ActivityRow, Problem } from "../../backend/generated";
 import { problemOf, type Backend } from "../../backend/interface";
-import { emptyExcerpt, toldSince, withPage, withRows, type Excerpt, type Feed } from "../../state/feed";
+import {
+  emptyExcerpt,
+  splitByKnown,
+  toldSince,
+  withLatest,
+  withPage,
+  withRows,
+  type Excerpt,
+  type Feed,
+} from "../../state/feed";
 import type { Compiled } from "./filter";
 
 const PAGE = 500;
@@ -77,14 +86,9 @@ export class Activity {
       this.waiting = [];
       return;
     }
-    const shown = new Set(this.excerpt.rows.map((row) => row.id));
-    this.excerpt = withRows(
-      this.excerpt,
-      fitting.filter((row) => shown.has(row.id)),
-    );
-    const held = new Map(this.waiting.map((row) => [row.id, row]));
-    for (const row of fitting) if (!shown.has(row.id)) held.set(row.id, row);
-    this.waiting = [...held.values()];
+    const [changed, fresh] = splitByKnown(this.excerpt.rows, fitting);
+    this.excerpt = withRows(this.excerpt, changed);
+    this.waiting = withLatest(this.waiting, fresh);
   }
 
   /** Lets in what waits. */

@@ -1,6 +1,6 @@
 import type { ActivityRow, Problem } from "../../backend/generated";
 import { problemOf, wholeHistory, type Backend } from "../../backend/interface";
-import { toldSince, type Feed } from "../../state/feed";
+import { toldSince, withLatest, type Feed } from "../../state/feed";
 
 const PAGE = 1_000;
 /** An open connection further back than this is counted, and not listed. */
@@ -62,9 +62,7 @@ export class OpenConnections {
     }
     const mine = told.filter((row) => row.sessionId === this.session && row.connection !== null);
     if (mine.length === 0) return;
-    const changed = new Map(mine.map((row) => [row.id, row]));
-    const rest = this.rows.filter((row) => !changed.has(row.id));
-    this.rows = sorted([...rest, ...mine.filter((row) => row.outcome === "open")]);
+    this.rows = sorted(withLatest(this.rows, mine).filter((row) => row.outcome === "open"));
   }
 }
 

@@ -319,7 +319,9 @@ export function session(part: SessionPart): SessionInfo {
                   gaps: part.gaps ?? [],
                 },
                 { aspect: "processes", level: "on", detail: "own process space, no capability", gaps: [] },
-                { aspect: "network", level: "off", detail: "open, not observed", gaps: [] },
+                part.network === undefined || part.network === "open"
+                  ? { aspect: "network", level: "off", detail: "open, not observed", gaps: [] }
+                  : { aspect: "network", level: "on", detail: "listed domains only", gaps: [] },
               ],
             }
           : null,
@@ -328,11 +330,13 @@ export function session(part: SessionPart): SessionInfo {
     network: part.network ?? "open",
     phase,
     exitCode: part.exitCode ?? null,
-    request: request({ backend, cwd }),
+    request: request({ backend, cwd, network: backend === "none" ? null : (part.network ?? "open") }),
     summary: [
       `Can write to **${cwd}** and **your home**, but not to **23 protected paths**.`,
       "Cannot read **.ssh, .aws, .gnupg, gh** and 14 other secrets.",
-      "Uses **this host’s network**, not observed.",
+      part.network === undefined || part.network === "open"
+        ? "Uses **this host’s network**, not observed."
+        : "May reach **12 listed domains**.",
     ],
     startedAtMs: NOON - 600_000,
     endedAtMs: over ? NOON - 5_000 : null,

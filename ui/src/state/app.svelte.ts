@@ -3,6 +3,7 @@ import type {
   FoldedPrompts,
   HostReport,
   LaunchRequest,
+  Preset,
   Problem,
   Prompt,
   RuleInfo,
@@ -72,6 +73,20 @@ const SAVE_LAYOUT_AFTER_MS = 400;
 export class App {
   readonly backend: Backend;
   #engine: EngineState = $state.raw() as EngineState;
+  // One by one, so that a row of the feed does not draw anew what reads the settings.
+  readonly host: HostReport = $derived(this.#engine.host);
+  readonly sessions: SessionInfo[] = $derived(this.#engine.sessions);
+  readonly settings: Settings = $derived(this.#engine.settings);
+  readonly presets: Preset[] = $derived(this.#engine.presets);
+  readonly recentFolders: string[] = $derived(this.#engine.recentFolders);
+  readonly lastChoices: LaunchRequest[] = $derived(this.#engine.lastChoices);
+  readonly home: string = $derived(this.#engine.home);
+  readonly version: string = $derived(this.#engine.version);
+  readonly notices: Problem[] = $derived(this.#engine.notices);
+  readonly prompts: Prompt[] = $derived(this.#engine.prompts);
+  readonly folded: FoldedPrompts[] = $derived(this.#engine.folded);
+  readonly rules: RuleInfo[] = $derived(this.#engine.rules);
+  readonly feed: Feed = $derived(this.#engine.feed);
   layout: Layout = $state.raw(emptyLayout);
   dialog: Dialog | null = $state.raw(null);
   inspector = $state(true);
@@ -122,46 +137,6 @@ export class App {
     this.#unsubscribe();
     answerAllNo();
     this.#saveNow();
-  }
-
-  get host(): HostReport {
-    return this.#engine.host;
-  }
-  get sessions(): SessionInfo[] {
-    return this.#engine.sessions;
-  }
-  get settings(): Settings {
-    return this.#engine.settings;
-  }
-  get presets() {
-    return this.#engine.presets;
-  }
-  get recentFolders(): string[] {
-    return this.#engine.recentFolders;
-  }
-  get lastChoices(): LaunchRequest[] {
-    return this.#engine.lastChoices;
-  }
-  get home(): string {
-    return this.#engine.home;
-  }
-  get version(): string {
-    return this.#engine.version;
-  }
-  get notices(): Problem[] {
-    return this.#engine.notices;
-  }
-  get prompts(): Prompt[] {
-    return this.#engine.prompts;
-  }
-  get folded(): FoldedPrompts[] {
-    return this.#engine.folded;
-  }
-  get rules(): RuleInfo[] {
-    return this.#engine.rules;
-  }
-  get feed(): Feed {
-    return this.#engine.feed;
   }
 
   session(id: string): SessionInfo | undefined {

@@ -28,8 +28,8 @@ export class Network {
   done: Done[] = $state.raw([]);
   /** The question whose card is unfolded; the first one when it is none. */
   open: string | null = $state(null);
-  /** Counts how often the queue was called to the front: the queue then takes the focus. */
-  calls = $state(0);
+  /** The queue was called to the front, and takes the focus. */
+  isCalled = $state(false);
   focusedCard: FocusedCard | null = null;
   readonly #app: App;
   readonly #notifier: Notifier;
@@ -65,7 +65,7 @@ export class Network {
   call(id?: string): void {
     this.#app.inspector = true;
     if (id !== undefined) this.open = id;
-    this.calls++;
+    this.isCalled = true;
   }
 
   /** An answer by shortcut: to the card that has the keys, else the queue gets them first. */

@@ -3,7 +3,8 @@
 #![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
 
 use kotak_engine::api::{
-    LaunchPreview, LaunchRequest, RunningProcess, Settings, Snapshot, UiEvent,
+    ActivityPage, ActivityQuery, Answer, AnswerScope, Explanation, ExportFormat, LaunchPreview,
+    LaunchRequest, NetworkPolicy, NewRule, RunningProcess, Settings, Snapshot, Timeline, UiEvent,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,15 @@ fn generate(dir: &Path) {
     LaunchPreview::export_all(&cfg).expect("export LaunchPreview");
     RunningProcess::export_all(&cfg).expect("export RunningProcess");
     Settings::export_all(&cfg).expect("export Settings");
+    ActivityQuery::export_all(&cfg).expect("export ActivityQuery");
+    ActivityPage::export_all(&cfg).expect("export ActivityPage");
+    Timeline::export_all(&cfg).expect("export Timeline");
+    NetworkPolicy::export_all(&cfg).expect("export NetworkPolicy");
+    NewRule::export_all(&cfg).expect("export NewRule");
+    Answer::export_all(&cfg).expect("export Answer");
+    AnswerScope::export_all(&cfg).expect("export AnswerScope");
+    Explanation::export_all(&cfg).expect("export Explanation");
+    ExportFormat::export_all(&cfg).expect("export ExportFormat");
     let index: String = read(dir)
         .keys()
         .filter_map(|name| name.strip_suffix(".ts"))

@@ -22,6 +22,9 @@ describe("shortcuts", () => {
     ["C", "pane.copy"],
     ["V", "pane.paste"],
     ["I", "inspector.toggle"],
+    ["J", "prompt.queue"],
+    ["Y", "prompt.allow"],
+    ["U", "prompt.deny"],
     ["+", "zoom.in"],
   ])("Ctrl+Shift+%s is %s", (key, command) => {
     expect(commandFor(chord(key), false)).toBe(command);

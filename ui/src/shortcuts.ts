@@ -18,6 +18,12 @@ export type CommandId =
   | "session.suspend"
   | "session.resume"
   | "inspector.toggle"
+  | "inspector.activity"
+  | "inspector.network"
+  | "prompt.queue"
+  | "prompt.allow"
+  | "prompt.deny"
+  | "rules.open"
   | "zoom.in"
   | "zoom.out"
   | "zoom.reset"
@@ -32,7 +38,7 @@ export type CommandId =
 export interface Command {
   id: CommandId;
   title: string;
-  group: "Session" | "Pane" | "View" | "Host";
+  group: "Session" | "Pane" | "Network" | "View" | "Host";
   /** As people read it; `Ctrl` stands for Cmd on macOS. */
   keys?: string;
 }
@@ -53,6 +59,17 @@ export const commands: readonly Command[] = [
   { id: "pane.paste", title: "Paste", group: "Pane", keys: "Ctrl+Shift+V" },
   { id: "pane.clear", title: "Clear the terminal", group: "Pane", keys: "Ctrl+Shift+K" },
   { id: "pane.close", title: "Close the pane", group: "Pane", keys: "Ctrl+Shift+W" },
+  { id: "prompt.queue", title: "Questions that need you", group: "Network", keys: "Ctrl+Shift+J" },
+  { id: "prompt.allow", title: "Allow once: the question in focus", group: "Network", keys: "Ctrl+Shift+Y" },
+  { id: "prompt.deny", title: "Deny: the question in focus", group: "Network", keys: "Ctrl+Shift+U" },
+  { id: "inspector.activity", title: "Activity: what was refused", group: "Network", keys: "Ctrl+Shift+A" },
+  {
+    id: "inspector.network",
+    title: "Network: timeline and allowlist",
+    group: "Network",
+    keys: "Ctrl+Shift+M",
+  },
+  { id: "rules.open", title: "Rules", group: "Network", keys: "Ctrl+Shift+L" },
   { id: "palette.open", title: "Commands", group: "View", keys: "Ctrl+Shift+P" },
   { id: "inspector.toggle", title: "Show or hide the inspector", group: "View", keys: "Ctrl+Shift+I" },
   { id: "zoom.in", title: "Larger text", group: "View", keys: "Ctrl++" },

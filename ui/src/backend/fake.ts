@@ -1,18 +1,29 @@
+import { FakeNetwork, type FakeNetworkWorld } from "./fake-network";
 import type {
+  ActivityPage,
+  ActivityQuery,
+  Answer,
+  AnswerScope,
+  Explanation,
+  ExportFormat,
   FolderInfo,
   Gap,
   HostReport,
   LaunchPreview,
   LaunchRequest,
+  NetworkPolicy,
+  NewRule,
   Problem,
+  RuleInfo,
   RunningProcess,
   SandboxBackend,
   SessionInfo,
   Settings,
   Snapshot,
+  Timeline,
   UiEvent,
 } from "./generated";
-import { BackendError, type Backend, type OutputChunk } from "./interface";
+import { BackendError, type Backend, type OutputChunk, type TimelineQuery } from "./interface";
 
 /** What a stand-in engine starts from and how it answers. */
 export interface FakeWorld {
@@ -36,6 +47,7 @@ export interface FakeWorld {
   clipboard?: string;
   /** The answer of the folder dialog. */
   picked?: string | null;
+  network?: FakeNetworkWorld;
 }
 
 export interface Call {
@@ -62,8 +74,10 @@ export class FakeBackend implements Backend {
   readonly opened: string[] = [];
   /** While set, probes, previews and launches wait until it is called. */
   held: (() => void)[] | undefined;
+  /** Attempts, questions, rules and the history. */
+  readonly network: FakeNetwork;
 
-  #state: Snapshot;
+  readonly #state: Snapshot;
   readonly #streams = new Map<string, Stream>();
   readonly #listeners = new Set<(events: UiEvent[]) => void>();
   #nextId = 1;
@@ -71,6 +85,10 @@ export class FakeBackend implements Backend {
   constructor(readonly world: FakeWorld) {
     this.#state = structuredClone(world.snapshot);
     this.clipboard = world.clipboard ?? "";
+    this.network = new FakeNetwork(world.network ?? {}, {
+      state: this.#state,
+      tell: (events) => this.tell(events),
+    });
     for (const session of this.#state.sessions) {
       const stream = this.#stream(session.id);
       const printed = world.output?.[session.id] ?? (session.phase === "error" ? "" : PROMPT);
@@ -94,6 +112,7 @@ export class FakeBackend implements Backend {
   tell(events: UiEvent[]): void {
     for (const event of events) {
       if (event.type === "session") this.#put(event.session);
+      else this.network.take(event);
     }
     for (const listener of this.#listeners) listener(structuredClone(events));
   }
@@ -290,6 +309,58 @@ export class FakeBackend implements Backend {
     });
   }
 
+  activity(query: ActivityQuery): Promise<ActivityPage> {
+    return this.#later("activity", [query], () => this.network.activity(query));
+  }
+
+  timeline(query: TimelineQuery): Promise<Timeline> {
+    return this.#answer("timeline", [query], () => this.network.timeline(query));
+  }
+
+  networkPolicy(id: string): Promise<NetworkPolicy> {
+    return this.#answer("networkPolicy", [id], () => this.network.policy(id));
+  }
+
+  addRule(rule: NewRule): Promise<RuleInfo> {
+    return this.#answer("addRule", [rule], () => this.network.addRule(rule));
+  }
+
+  removeRule(id: number): Promise<void> {
+    return this.#answer("removeRule", [id], () => this.network.removeRule(id));
+  }
+
+  answerPrompt(id: string, answer: Answer, scope: AnswerScope): Promise<RuleInfo | null> {
+    return this.#answer("answerPrompt", [id, answer, scope], () => this.network.answer(id, answer, scope));
+  }
+
+  holdPrompt(id: string): Promise<void> {
+    return this.#answer("holdPrompt", [id], () => this.network.hold(id));
+  }
+
+  releasePrompt(id: string): Promise<void> {
+    return this.#answer("releasePrompt", [id], () => this.network.release(id));
+  }
+
+  testDestination(id: string, text: string): Promise<Explanation> {
+    return this.#answer("testDestination", [id, text], () => this.network.test(id, text));
+  }
+
+  cutConnection(id: string, connection: number): Promise<void> {
+    return this.#answer("cutConnection", [id, connection], () => this.network.cut(id, connection));
+  }
+
+  exportActivity(query: ActivityQuery, format: ExportFormat): Promise<string | null> {
+    return this.#answer("exportActivity", [query, format], () => this.network.exportTo);
+  }
+
+  markSeen(id: string): Promise<void> {
+    return this.#answer("markSeen", [id], () => this.network.seen(id));
+  }
+
+  notify(title: string, body: string): Promise<void> {
+    return this.#answer("notify", [title, body], () => undefined);
+  }
+
   quit(): Promise<void> {
     return this.#answer("quit", [], () => undefined);
   }
@@ -354,6 +425,8 @@ export class FakeBackend implements Backend {
 
   #refusal(request: LaunchRequest): Problem | null {
     if (this.world.refusal) return this.world.refusal;
+    const domains = this.#domainProblem(request);
+    if (domains) return domains;
     const report = this.#state.host.backends.find((one) => one.backend === this.#backendFor(request));
     if (report && !report.available) return report.problem;
     if (!this.#folder(request.cwd).exists) {
@@ -374,9 +447,35 @@ export class FakeBackend implements Backend {
       request.mode === "chat"
         ? `Can write to **${folder}** and **your home**, but not to **23 protected paths**.`
         : "Can write to **nothing of yours**; temporary files are private to the session.";
-    const network =
-      request.network === "open" ? "Uses **this host’s network**, not observed." : "Has **no route out**.";
+    const network = this.#networkSentence(request);
     return [writes, "Can not read **~/.ssh**, **~/.aws**, **~/.gnupg** and **15 more**.", network];
+  }
+
+  #networkSentence({ network, extraDomains }: LaunchRequest): string {
+    const listed = extraDomains.length === 0 ? "12 listed domains" : `${12 + extraDomains.length} domains`;
+    switch (network) {
+      case "allowlist":
+        return `May reach **${listed}**, and nothing else.`;
+      case "ask":
+        return `May reach **${listed}**, and **asks** for others.`;
+      case "off":
+        return "Has **no route out**.";
+      case "open":
+      case null:
+        return "Uses **this host’s network**, not observed.";
+    }
+  }
+
+  /** As the engine judges the entries of the sheet. */
+  #domainProblem({ extraDomains }: LaunchRequest): Problem | null {
+    const wrong = extraDomains.find((each) => /[*]$|^[*][.][^.]+$|[^a-z0-9.*:-]/i.test(each));
+    if (wrong === undefined) return null;
+    return {
+      code: "HOST_PATTERN_INVALID",
+      message: `the extra domain ${wrong} is not a host pattern`,
+      causes: ["what follows the * must hold a registrable domain"],
+      fix: { text: "write a host, or *.domain", command: null },
+    };
   }
 
   #launched(request: LaunchRequest, id: string): SessionInfo {
@@ -425,6 +524,7 @@ export class FakeBackend implements Backend {
       startedAtMs: this.#state.host.probedAtMs,
       endedAtMs: null,
       unreadRefusals: 0,
+      counts: { allowed: 0, refused: 0, waiting: 0 },
     });
   }
 }

@@ -1,13 +1,23 @@
 import type {
+  ActivityPage,
+  ActivityQuery,
+  Answer,
+  AnswerScope,
+  Explanation,
+  ExportFormat,
   FolderInfo,
   HostReport,
   LaunchPreview,
   LaunchRequest,
+  NetworkPolicy,
+  NewRule,
   Problem,
+  RuleInfo,
   RunningProcess,
   SessionInfo,
   Settings,
   Snapshot,
+  Timeline,
   UiEvent,
 } from "./generated";
 
@@ -23,6 +33,28 @@ export interface OutputChunk {
   truncated: boolean;
   bytes: Uint8Array;
 }
+
+/** A stretch of time in equal steps, of one session or of all. */
+export interface TimelineQuery {
+  sessionId: string | null;
+  fromMs: number;
+  toMs: number;
+  steps: number;
+}
+
+/** Everything, newest first; to be narrowed. */
+export const wholeHistory: ActivityQuery = {
+  sessionId: null,
+  refusedOnly: false,
+  connectionsOnly: false,
+  action: null,
+  process: null,
+  target: null,
+  before: null,
+  fromMs: null,
+  toMs: null,
+  limit: 0,
+};
 
 /**
  * All that the window asks of the engine. Every method that returns a promise rejects with a
@@ -57,6 +89,28 @@ export interface Backend {
   writeClipboard(text: string): Promise<void>;
   /** The host report as text, for a bug report. */
   reportText(): Promise<string>;
+  /** A page of refusals and connections, newest first. */
+  activity(query: ActivityQuery): Promise<ActivityPage>;
+  timeline(query: TimelineQuery): Promise<Timeline>;
+  networkPolicy(id: string): Promise<NetworkPolicy>;
+  /** Rejects with the engine's reason when the pattern is none. */
+  addRule(rule: NewRule): Promise<RuleInfo>;
+  removeRule(id: number): Promise<void>;
+  /** The rule that the answer stored; null for an answer that holds once. */
+  answerPrompt(id: string, answer: Answer, scope: AnswerScope): Promise<RuleInfo | null>;
+  /** Stops a question's countdown while the operator is at it. */
+  holdPrompt(id: string): Promise<void>;
+  releasePrompt(id: string): Promise<void>;
+  /** What would become of a destination, as typed. */
+  testDestination(id: string, text: string): Promise<Explanation>;
+  /** Ends an open connection of a session. */
+  cutConnection(id: string, connection: number): Promise<void>;
+  /** Writes a history to a file that the system's dialog asks for; null when that was cancelled. */
+  exportActivity(query: ActivityQuery, format: ExportFormat): Promise<string | null>;
+  /** The session's refusals so far were looked at. */
+  markSeen(id: string): Promise<void>;
+  /** A desktop notification. */
+  notify(title: string, body: string): Promise<void>;
   /** Ends every session and the application: the answer to a close request. */
   quit(): Promise<void>;
   /** The other answer: the window stays. */

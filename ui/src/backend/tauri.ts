@@ -1,14 +1,24 @@
 import { Channel, invoke } from "@tauri-apps/api/core";
 import { BackendError, isProblem, problemOf, type Backend } from "./interface";
 import type {
+  ActivityPage,
+  ActivityQuery,
+  Answer,
+  AnswerScope,
+  Explanation,
+  ExportFormat,
   FolderInfo,
   HostReport,
   LaunchPreview,
   LaunchRequest,
+  NetworkPolicy,
+  NewRule,
+  RuleInfo,
   RunningProcess,
   SessionInfo,
   Settings,
   Snapshot,
+  Timeline,
   UiEvent,
 } from "./generated";
 import { decodeOutput } from "./output";
@@ -36,6 +46,22 @@ interface Commands {
   read_clipboard: { args: undefined; answer: string };
   write_clipboard: { args: { text: string }; answer: null };
   report_text: { args: undefined; answer: string };
+  activity: { args: { query: ActivityQuery }; answer: ActivityPage };
+  timeline: {
+    args: { sessionId: string | null; fromMs: number; toMs: number; steps: number };
+    answer: Timeline;
+  };
+  network_policy: { args: { id: string }; answer: NetworkPolicy };
+  add_rule: { args: { rule: NewRule }; answer: RuleInfo };
+  remove_rule: { args: { id: number }; answer: null };
+  answer_prompt: { args: { id: string; answer: Answer; scope: AnswerScope }; answer: RuleInfo | null };
+  hold_prompt: { args: { id: string }; answer: null };
+  release_prompt: { args: { id: string }; answer: null };
+  test_destination: { args: { id: string; text: string }; answer: Explanation };
+  cut_connection: { args: { id: string; connection: number }; answer: null };
+  export_activity: { args: { query: ActivityQuery; format: ExportFormat }; answer: string | null };
+  mark_seen: { args: { id: string }; answer: null };
+  notify: { args: { title: string; body: string }; answer: null };
   quit: { args: undefined; answer: null };
   keep_open: { args: undefined; answer: null };
 }
@@ -97,6 +123,19 @@ export const tauriBackend: Backend = {
   readClipboard: () => call("read_clipboard"),
   writeClipboard: async (text) => void (await call("write_clipboard", { text })),
   reportText: () => call("report_text"),
+  activity: (query) => call("activity", { query }),
+  timeline: ({ sessionId, fromMs, toMs, steps }) => call("timeline", { sessionId, fromMs, toMs, steps }),
+  networkPolicy: (id) => call("network_policy", { id }),
+  addRule: (rule) => call("add_rule", { rule }),
+  removeRule: async (id) => void (await call("remove_rule", { id })),
+  answerPrompt: (id, answer, scope) => call("answer_prompt", { id, answer, scope }),
+  holdPrompt: async (id) => void (await call("hold_prompt", { id })),
+  releasePrompt: async (id) => void (await call("release_prompt", { id })),
+  testDestination: (id, text) => call("test_destination", { id, text }),
+  cutConnection: async (id, connection) => void (await call("cut_connection", { id, connection })),
+  exportActivity: (query, format) => call("export_activity", { query, format }),
+  markSeen: async (id) => void (await call("mark_seen", { id })),
+  notify: async (title, body) => void (await call("notify", { title, body })),
   quit: async () => void (await call("quit")),
   keepOpen: async () => void (await call("keep_open")),
 };

@@ -25,17 +25,17 @@ export function networkName(mode: NetworkMode): string {
   }
 }
 
-/** What a network mode means for the session, as it is enforced today. */
+/** What a network mode means for the session. */
 export function networkMeaning(mode: NetworkMode): string {
   switch (mode) {
     case "open":
       return "The network is this host’s. Nothing is filtered and connections are not observed.";
     case "allowlist":
-      return "No route out yet: listed domains cannot be let through in this version, so the session reaches only itself.";
+      return "Listed domains pass: model providers, Git hosts, package registries, and those you add. All others are refused, and shown.";
     case "ask":
-      return "No route out yet: there is nothing to ask about in this version, so the session reaches only itself.";
+      return "Listed domains pass. For any other you are asked while the program waits; without an answer it is refused.";
     case "off":
-      return "No route out. The session reaches only itself.";
+      return "No route out: the session reaches only itself. Every attempt is refused, and shown.";
   }
 }
 

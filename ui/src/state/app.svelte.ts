@@ -1,8 +1,12 @@
 import { getContext, setContext, tick } from "svelte";
 import type {
+  FoldedPrompts,
   HostReport,
   LaunchRequest,
+  Preset,
   Problem,
+  Prompt,
+  RuleInfo,
   RunningProcess,
   SessionInfo,
   Settings,
@@ -13,6 +17,7 @@ import type { CommandId } from "../shortcuts";
 import { answerAllNo, confirmClose, confirmQuit } from "../shared/dialogs";
 import { shortPath } from "../shared/visible";
 import { runCommand } from "./commands";
+import type { Feed } from "./feed";
 import {
   activeSession,
   emptyLayout,
@@ -27,6 +32,7 @@ import {
   splitPane,
   type Layout,
 } from "./layout";
+import { Network } from "./network.svelte";
 import {
   fromSnapshot,
   isIdleShell,
@@ -44,7 +50,10 @@ export type Dialog =
   | { kind: "new-session"; cwd?: string; split?: SplitSide }
   | { kind: "host-report" }
   | { kind: "settings" }
+  | { kind: "rules" }
   | { kind: "palette" };
+
+export type InspectorTab = "activity" | "network" | "policy" | "about";
 
 /** What the terminals offer to commands; set by the terminal feature, absent where none is drawn. */
 export interface TerminalActions {
@@ -64,9 +73,28 @@ const SAVE_LAYOUT_AFTER_MS = 400;
 export class App {
   readonly backend: Backend;
   #engine: EngineState = $state.raw() as EngineState;
+  // One by one, so that a row of the feed does not draw anew what reads the settings.
+  readonly host: HostReport = $derived(this.#engine.host);
+  readonly sessions: SessionInfo[] = $derived(this.#engine.sessions);
+  readonly settings: Settings = $derived(this.#engine.settings);
+  readonly presets: Preset[] = $derived(this.#engine.presets);
+  readonly recentFolders: string[] = $derived(this.#engine.recentFolders);
+  readonly lastChoices: LaunchRequest[] = $derived(this.#engine.lastChoices);
+  readonly home: string = $derived(this.#engine.home);
+  readonly version: string = $derived(this.#engine.version);
+  readonly notices: Problem[] = $derived(this.#engine.notices);
+  readonly prompts: Prompt[] = $derived(this.#engine.prompts);
+  readonly folded: FoldedPrompts[] = $derived(this.#engine.folded);
+  readonly rules: RuleInfo[] = $derived(this.#engine.rules);
+  readonly feed: Feed = $derived(this.#engine.feed);
   layout: Layout = $state.raw(emptyLayout);
   dialog: Dialog | null = $state.raw(null);
   inspector = $state(true);
+  inspectorTab: InspectorTab = $state("activity");
+  /** What the activity feed is filtered by, as typed. */
+  activityFilter = $state("");
+  /** Questions, rules, and what is remembered of answers. */
+  readonly network: Network;
   probing = $state(false);
   /** Read out by screen readers. */
   announcement = $state("");
@@ -85,6 +113,7 @@ export class App {
     this.#engine = fromSnapshot(snapshot);
     this.#foundRuns = snapshot.sessions.map(runOf);
     this.#saved = snapshot.layout ?? "";
+    this.network = new Network(this);
     const saved = parseLayout(snapshot.layout) ?? emptyLayout;
     this.layout = this.#fitted(saved);
   }
@@ -108,34 +137,6 @@ export class App {
     this.#unsubscribe();
     answerAllNo();
     this.#saveNow();
-  }
-
-  get host(): HostReport {
-    return this.#engine.host;
-  }
-  get sessions(): SessionInfo[] {
-    return this.#engine.sessions;
-  }
-  get settings(): Settings {
-    return this.#engine.settings;
-  }
-  get presets() {
-    return this.#engine.presets;
-  }
-  get recentFolders(): string[] {
-    return this.#engine.recentFolders;
-  }
-  get lastChoices(): LaunchRequest[] {
-    return this.#engine.lastChoices;
-  }
-  get home(): string {
-    return this.#engine.home;
-  }
-  get version(): string {
-    return this.#engine.version;
-  }
-  get notices(): Problem[] {
-    return this.#engine.notices;
   }
 
   session(id: string): SessionInfo | undefined {
@@ -166,6 +167,7 @@ export class App {
     }
     this.#engine = state;
     this.#announceEnds(before.sessions, state.sessions);
+    if (before.prompts !== state.prompts) this.network.changed(before.prompts, state.prompts);
     const present = (id: string) => state.sessions.some((session) => session.id === id);
     for (const { id } of before.sessions) if (!present(id) && !this.#restarting.has(id)) this.#forget(id);
   }
@@ -197,8 +199,20 @@ export class App {
     this.#engine = { ...this.#engine, notices: this.notices.filter((each) => each !== notice) };
   }
 
+  /** Opens the inspector at one of its views. */
+  inspect(tab: InspectorTab): void {
+    this.inspector = true;
+    this.inspectorTab = tab;
+  }
+
+  /** Shows the activity feed, filtered. */
+  showActivity(filter: string): void {
+    this.activityFilter = filter;
+    this.inspect("activity");
+  }
+
   /** Runs what may fail, and tells when it does. */
-  async #try<T>(what: Promise<T>): Promise<T | undefined> {
+  async attempt<T>(what: Promise<T>): Promise<T | undefined> {
     try {
       return await what;
     } catch (thrown) {
@@ -232,7 +246,7 @@ export class App {
     const old = this.session(id);
     if (old && isLive(old.phase) && !(await this.#mayEnd([old], "Restart"))) return;
     this.#restarting.add(id);
-    const session = await this.#try(this.backend.restart(id));
+    const session = await this.attempt(this.backend.restart(id));
     this.#restarting.delete(id);
     if (session) {
       this.apply([{ type: "session", session }]);
@@ -244,12 +258,12 @@ export class App {
   }
 
   async suspend(id: string): Promise<void> {
-    const session = await this.#try(this.backend.suspend(id));
+    const session = await this.attempt(this.backend.suspend(id));
     if (session) this.apply([{ type: "session", session }]);
   }
 
   async resume(id: string): Promise<void> {
-    const session = await this.#try(this.backend.resume(id));
+    const session = await this.attempt(this.backend.resume(id));
     if (session) this.apply([{ type: "session", session }]);
     this.focusTerminal();
   }
@@ -305,7 +319,7 @@ export class App {
   }
 
   async #lost(session: SessionInfo): Promise<RunningProcess[]> {
-    const running = (await this.#try(this.backend.processes(session.id))) ?? [];
+    const running = (await this.attempt(this.backend.processes(session.id))) ?? [];
     return isIdleShell(running) ? [] : running;
   }
 
@@ -316,7 +330,7 @@ export class App {
       live.map(({ title, cwd }) => ({ title, where: shortPath(cwd, this.home) })),
     );
     this.#saveNow();
-    await this.#try(yes ? this.backend.quit() : this.backend.keepOpen());
+    await this.attempt(yes ? this.backend.quit() : this.backend.keepOpen());
   }
 
   #forget(id: string): void {
@@ -326,7 +340,7 @@ export class App {
 
   /** Changes settings, and tells when they could not be stored. */
   async changeSettings(change: Partial<Settings>): Promise<void> {
-    await this.#try(this.storeSettings(change));
+    await this.attempt(this.storeSettings(change));
   }
 
   /** Changes settings at once; rejects, and takes the change back, when they could not be stored. */
@@ -346,7 +360,7 @@ export class App {
   async probeAgain(): Promise<void> {
     if (this.probing) return;
     this.probing = true;
-    const host = await this.#try(this.backend.probeAgain());
+    const host = await this.attempt(this.backend.probeAgain());
     this.probing = false;
     if (!host) return;
     this.apply([{ type: "host", host }]);
@@ -369,7 +383,7 @@ export class App {
     const json = serialiseLayout(this.layout);
     if (json === this.#saved) return;
     this.#saved = json;
-    void this.#try(this.backend.saveLayout(json));
+    void this.attempt(this.backend.saveLayout(json));
   }
 
   #fitted(layout: Layout): Layout {

@@ -30,9 +30,16 @@ export function isAvailable(app: App, command: CommandId): boolean {
       return session?.phase === "suspended";
     case "host.probe":
       return !app.probing;
+    case "prompt.queue":
+    case "prompt.allow":
+    case "prompt.deny":
+      return app.prompts.length > 0;
     case "session.new":
     case "palette.open":
     case "inspector.toggle":
+    case "inspector.activity":
+    case "inspector.network":
+    case "rules.open":
     case "zoom.in":
     case "zoom.out":
     case "zoom.reset":
@@ -65,6 +72,18 @@ export async function runCommand(app: App, command: CommandId): Promise<void> {
     case "inspector.toggle":
       app.inspector = !app.inspector;
       return;
+    case "inspector.activity":
+      return app.inspect("activity");
+    case "inspector.network":
+      return app.inspect("network");
+    case "prompt.queue":
+      return app.network.call();
+    case "prompt.allow":
+      return app.network.answerFocused("allowOnce");
+    case "prompt.deny":
+      return app.network.answerFocused("deny");
+    case "rules.open":
+      return app.show({ kind: "rules" });
     case "zoom.in":
       return zoom(app.settings.fontSize + 1);
     case "zoom.out":

@@ -3,15 +3,21 @@ import type {
   HostReport,
   LaunchRequest,
   Problem,
+  Prompt,
+  RuleInfo,
   SessionInfo,
   Settings,
   UiEvent,
 } from "../backend/generated";
+import { emptyFeed } from "./feed";
 import {
   folderName,
+  fromSnapshot,
   gapsOf,
   isIdleShell,
   isLive,
+  newPrompts,
+  pendingHosts,
   reduce,
   withLaunch,
   workspaces,
@@ -25,6 +31,8 @@ const settings: Settings = {
   scrollbackLines: 10_000,
   warnMultilinePaste: true,
   confirmClose: true,
+  promptSeconds: 60,
+  notifyPrompts: true,
   webgl: false,
   screenReader: false,
 };
@@ -39,6 +47,10 @@ const empty: EngineState = {
   home: "/home/ada",
   version: "0.1.0",
   notices: [],
+  prompts: [],
+  folded: [],
+  rules: [],
+  feed: emptyFeed,
 };
 
 function session(id: string, more: Partial<SessionInfo> = {}): SessionInfo {
@@ -64,6 +76,7 @@ function session(id: string, more: Partial<SessionInfo> = {}): SessionInfo {
       cwd: "/home/ada/shop",
       backend: "native",
       network: null,
+      extraDomains: [],
       mode: "chat",
       protectedPaths: [],
       cols: 80,
@@ -73,6 +86,7 @@ function session(id: string, more: Partial<SessionInfo> = {}): SessionInfo {
     startedAtMs: 1,
     endedAtMs: null,
     unreadRefusals: 0,
+    counts: { allowed: 0, refused: 0, waiting: 0 },
     ...more,
   };
 }
@@ -131,6 +145,78 @@ describe("reduce", () => {
     const copy = structuredClone(state);
     reduce(state, { type: "session", session: session("a", { phase: "ended" }) });
     expect(state).toEqual(copy);
+  });
+});
+
+describe("questions", () => {
+  const prompt = (id: string, part: Partial<Prompt> = {}): Prompt =>
+    ({ id, sessionId: "a", firstMs: 10, attempts: 1, state: "waiting", ...part }) as Prompt;
+  const ids = (state: EngineState) => state.prompts.map(({ id }) => id);
+
+  it("keep their place while they change, and stand by their first attempt", () => {
+    const state = after(
+      { type: "prompt", prompt: prompt("b", { firstMs: 20 }) },
+      { type: "prompt", prompt: prompt("c", { firstMs: 30 }) },
+      { type: "prompt", prompt: prompt("a", { firstMs: 10 }) },
+      { type: "prompt", prompt: prompt("b", { firstMs: 20, attempts: 300 }) },
+    );
+    expect(ids(state)).toEqual(["a", "b", "c"]);
+    expect(state.prompts[1]?.attempts).toBe(300);
+  });
+
+  it("go when they are answered, and with their session", () => {
+    const state = after(
+      { type: "prompt", prompt: prompt("a") },
+      { type: "prompt", prompt: prompt("b", { sessionId: "other" }) },
+      { type: "promptsFolded", folded: { sessionId: "a", hosts: 3, deniedUnasked: 0 } },
+    );
+    expect(ids(reduce(state, { type: "promptGone", id: "b" }))).toEqual(["a"]);
+    const gone = reduce(state, { type: "sessionGone", id: "a" });
+    expect([ids(gone), gone.folded]).toEqual([["b"], []]);
+  });
+
+  it("beyond those on show are one number a session, which none ends", () => {
+    const folded = (hosts: number) => ({ sessionId: "a", hosts, deniedUnasked: 7 });
+    const state = after(
+      { type: "prompt", prompt: prompt("a") },
+      { type: "prompt", prompt: prompt("m", { state: "missed" }) },
+      { type: "promptsFolded", folded: folded(3) },
+      { type: "promptsFolded", folded: folded(5) },
+    );
+    expect(state.folded).toEqual([folded(5)]);
+    expect([pendingHosts(state), pendingHosts(state, "a"), pendingHosts(state, "b")]).toEqual([6, 6, 0]);
+    expect(reduce(state, { type: "promptsFolded", folded: folded(0) }).folded).toEqual([]);
+  });
+
+  it("of a snapshot stand in the same order", () => {
+    const snapshot = {
+      prompts: [prompt("b", { firstMs: 2 }), prompt("a", { firstMs: 1 })],
+      folded: [],
+      rules: [],
+    };
+    expect(ids(fromSnapshot({ ...empty, layout: null, ...snapshot }))).toEqual(["a", "b"]);
+  });
+
+  it("are new once", () => {
+    const [a, b] = [prompt("a"), prompt("b")];
+    expect(newPrompts([a], [{ ...a, attempts: 2 }, b]).map(({ id }) => id)).toEqual(["b"]);
+    expect(newPrompts([], [prompt("m", { state: "missed" })])).toEqual([]);
+  });
+});
+
+describe("rules and rows", () => {
+  it("rules come whole", () => {
+    const rule = { id: 4 } as RuleInfo;
+    expect(after({ type: "rules", rules: [rule] }, { type: "rules", rules: [] }).rules).toEqual([]);
+    expect(after({ type: "rules", rules: [rule] }).rules).toEqual([rule]);
+  });
+
+  it("rows that were only counted are counted", () => {
+    const state = after(
+      { type: "activity", rows: [], skipped: 3 },
+      { type: "activity", rows: [], skipped: 4 },
+    );
+    expect(state.feed.skipped).toBe(7);
   });
 });
 

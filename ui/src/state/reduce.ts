@@ -1,9 +1,12 @@
 import type {
+  FoldedPrompts,
   Gap,
   HostReport,
   LaunchRequest,
   Preset,
   Problem,
+  Prompt,
+  RuleInfo,
   RunningProcess,
   SessionInfo,
   SessionPhase,
@@ -11,6 +14,7 @@ import type {
   Snapshot,
   UiEvent,
 } from "../backend/generated";
+import { emptyFeed, withTold, type Feed } from "./feed";
 
 /** What the engine told, as the window draws it. */
 export interface EngineState {
@@ -23,6 +27,14 @@ export interface EngineState {
   home: string;
   version: string;
   notices: Problem[];
+  /** Questions in the order of their first attempt. */
+  prompts: Prompt[];
+  /** Questions beyond those, one entry a session. */
+  folded: FoldedPrompts[];
+  /** The operator's rules, oldest first. */
+  rules: RuleInfo[];
+  /** What was told of refusals and connections since the window began. */
+  feed: Feed;
 }
 
 const MAX_NOTICES = 20;
@@ -31,7 +43,22 @@ const MAX_RECENT = 20;
 /** The state that a snapshot stands for; its layout is the window's own affair. */
 export function fromSnapshot(snapshot: Snapshot): EngineState {
   const { host, sessions, settings, presets, recentFolders, lastChoices, home, version, notices } = snapshot;
-  return { host, sessions, settings, presets, recentFolders, lastChoices, home, version, notices };
+  const { prompts, folded, rules } = snapshot;
+  return {
+    host,
+    sessions,
+    settings,
+    presets,
+    recentFolders,
+    lastChoices,
+    home,
+    version,
+    notices,
+    prompts: prompts.reduce(withPrompt, []),
+    folded,
+    rules,
+    feed: emptyFeed,
+  };
 }
 
 /** The state after one event. */
@@ -40,13 +67,28 @@ export function reduce(state: EngineState, event: UiEvent): EngineState {
     case "session":
       return { ...state, sessions: withSession(state.sessions, event.session) };
     case "sessionGone":
-      return { ...state, sessions: state.sessions.filter((session) => session.id !== event.id) };
+      return {
+        ...state,
+        sessions: state.sessions.filter((session) => session.id !== event.id),
+        prompts: state.prompts.filter((prompt) => prompt.sessionId !== event.id),
+        folded: state.folded.filter((folded) => folded.sessionId !== event.id),
+      };
     case "host":
       return { ...state, host: event.host };
     case "settings":
       return { ...state, settings: event.settings };
     case "notice":
       return { ...state, notices: withNotice(state.notices, event.notice) };
+    case "activity":
+      return { ...state, feed: withTold(state.feed, event.rows, event.skipped) };
+    case "prompt":
+      return { ...state, prompts: withPrompt(state.prompts, event.prompt) };
+    case "promptGone":
+      return { ...state, prompts: state.prompts.filter((prompt) => prompt.id !== event.id) };
+    case "promptsFolded":
+      return { ...state, folded: withFolded(state.folded, event.folded) };
+    case "rules":
+      return { ...state, rules: event.rules };
     case "activated":
     case "closeRequested":
       return state;
@@ -63,6 +105,39 @@ function unknownEvent(_event: never, state: EngineState): EngineState {
 function withSession(sessions: SessionInfo[], session: SessionInfo): SessionInfo[] {
   const at = sessions.findIndex((each) => each.id === session.id);
   return at < 0 ? [...sessions, session] : sessions.with(at, session);
+}
+
+/** A question keeps its place while it changes; a new one stands where its first attempt puts it. */
+function withPrompt(prompts: Prompt[], prompt: Prompt): Prompt[] {
+  const at = prompts.findIndex((each) => each.id === prompt.id);
+  if (at >= 0) return prompts.with(at, prompt);
+  const later = prompts.findIndex((each) => each.firstMs > prompt.firstMs);
+  return later < 0 ? [...prompts, prompt] : prompts.toSpliced(later, 0, prompt);
+}
+
+/** An entry without hosts ends it. */
+function withFolded(all: FoldedPrompts[], folded: FoldedPrompts): FoldedPrompts[] {
+  const rest = all.filter((each) => each.sessionId !== folded.sessionId);
+  return folded.hosts === 0 ? rest : [...rest, folded];
+}
+
+/** What waits for an answer: of one session, or of all. */
+export function waitingPrompts(prompts: readonly Prompt[], session?: string): Prompt[] {
+  return prompts.filter(
+    (prompt) => prompt.state === "waiting" && (session === undefined || prompt.sessionId === session),
+  );
+}
+
+/** What waits and did not stand there before. */
+export function newPrompts(before: readonly Prompt[], after: readonly Prompt[]): Prompt[] {
+  const known = new Set(before.map((prompt) => prompt.id));
+  return waitingPrompts(after).filter((prompt) => !known.has(prompt.id));
+}
+
+/** How many hosts of a session wait for an answer, shown one by one or folded. */
+export function pendingHosts(state: Pick<EngineState, "prompts" | "folded">, session?: string): number {
+  const folded = state.folded.filter((each) => session === undefined || each.sessionId === session);
+  return folded.reduce((sum, each) => sum + each.hosts, waitingPrompts(state.prompts, session).length);
 }
 
 /** A notice that is already on view is not shown twice. */

@@ -37,7 +37,8 @@ export function useBrowser() {
  * for anything beyond its own server.
  */
 export async function withWindow(scenario, options, look) {
-  const { theme, width = 1360, height = 860, ...rest } = options;
+  // `now` stops nothing: the page's clock starts there, runs on, and can be moved by the test.
+  const { theme, width = 1360, height = 860, now, ...rest } = options;
   const context = await browser.newContext({
     viewport: { width, height },
     locale: "en-GB",
@@ -46,6 +47,7 @@ export async function withWindow(scenario, options, look) {
     ...rest,
   });
   context.setDefaultTimeout(20_000);
+  if (now !== undefined) await context.clock.install({ time: now });
   const page = await context.newPage();
   const errors = [];
   page.on("pageerror", (error) => errors.push(String(error)));
@@ -69,6 +71,9 @@ export async function withWindow(scenario, options, look) {
     await context.close();
   }
 }
+
+/** Noon of the samples, as the engine's clock has it. */
+export const NOON = Date.UTC(2026, 11, 1, 12, 4, 11);
 
 /** Takes a picture into the results. */
 export async function picture(page, name) {

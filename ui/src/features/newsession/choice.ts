@@ -18,6 +18,8 @@ export interface Choice {
   /** Undefined until something is chosen that this host can do. */
   backend: SandboxBackend | undefined;
   network: NetworkMode;
+  /** As typed, one host pattern a line; kept while another network is looked at. */
+  extraDomains: string;
   mode: Mode;
   /** As typed, one path a line. */
   protectedPaths: string;
@@ -61,6 +63,7 @@ export function initialChoice(offer: Offer, folder: string, last: LaunchRequest 
       folder,
       backend: best(offer),
       network: "open",
+      extraDomains: "",
       mode: "chat",
       protectedPaths: "",
     };
@@ -72,6 +75,7 @@ export function initialChoice(offer: Offer, folder: string, last: LaunchRequest 
     // A weaker sandbox is never put in the place of the one that was chosen.
     backend: wanted !== undefined && isAvailable(offer, wanted) ? wanted : undefined,
     network: last.network ?? "open",
+    extraDomains: last.extraDomains.join("\n"),
     mode: last.mode,
     protectedPaths: last.protectedPaths.join("\n"),
   };
@@ -86,6 +90,15 @@ export function unfinished(choice: Choice): string | undefined {
   const relative = paths(choice.protectedPaths).find((path) => !/^(\/|~$|~\/)/.test(path));
   if (relative !== undefined) return `Protected path “${relative}” must start from / or ~.`;
   return undefined;
+}
+
+/** Whether a network lets listed domains through, so that more can be listed. */
+export function takesDomains(network: NetworkMode): boolean {
+  return network === "allowlist" || network === "ask";
+}
+
+function domains(text: string): string[] {
+  return text.split(/[\s,]+/).filter((word) => word !== "");
 }
 
 function paths(text: string): string[] {
@@ -110,6 +123,7 @@ export function requestOf(
     cwd: fullPath(choice.folder.trim(), home),
     backend,
     network: bare ? null : choice.network,
+    extraDomains: bare || !takesDomains(choice.network) ? [] : domains(choice.extraDomains),
     mode: bare ? "chat" : choice.mode,
     protectedPaths: bare ? [] : paths(choice.protectedPaths).map((path) => fullPath(path, home)),
     ...size,

@@ -1,0 +1,85 @@
+import { describe, expect, it, test } from "vitest";
+import type {
+  ActivityRow,
+  DenyReason,
+  NetworkMode,
+  SessionInfo,
+  SessionPhase,
+} from "../../backend/generated";
+import { bytesWords, durationWords, offersFor } from "./words";
+
+test.each([
+  [0, "0 B"],
+  [999, "999 B"],
+  [1_000, "1.0 kB"],
+  [9_949, "9.9 kB"],
+  [9_960, "10 kB"],
+  [212_000, "212 kB"],
+  [999_600, "1.0 MB"],
+  [1_400_000, "1.4 MB"],
+  [2e15, "2000 TB"],
+])("%d bytes are %s", (bytes, words) => {
+  expect(bytesWords(bytes)).toBe(words);
+});
+
+test.each([
+  [420, "420 ms"],
+  [1_250, "1.3 s"],
+  [42_000, "42 s"],
+  [61_000, "1 min 1 s"],
+  [3_660_000, "1 h 1 min"],
+])("%d ms last %s", (ms, words) => {
+  expect(durationWords(ms)).toBe(words);
+});
+
+const session = (network: NetworkMode, phase: SessionPhase = "running") =>
+  ({ id: "a", title: "sh", workspace: "/home/mira/shop", network, phase }) as SessionInfo;
+const refused = (denied: DenyReason | null) =>
+  ({
+    outcome: denied === null ? "allowed" : "refused",
+    target: "files.example.com:443",
+    connection: { denied },
+  }) as ActivityRow;
+
+describe("the way out of a refusal", () => {
+  it("is this host and port, for the session or for the workspace, in the words of the rule", () => {
+    expect(offersFor(refused("notListed"), session("allowlist"), "/home/mira")).toEqual([
+      {
+        rule: { pattern: "files.example.com:443", allow: true, sessionId: "a", workspace: null },
+        label: "Allow for the session",
+        stores: "**files.example.com:443** may be reached by sh until it ends",
+      },
+      {
+        rule: {
+          pattern: "files.example.com:443",
+          allow: true,
+          sessionId: null,
+          workspace: "/home/mira/shop",
+        },
+        label: "Always in this workspace",
+        stores: "**files.example.com:443** may be reached by every session in ~/shop, from now on",
+      },
+    ]);
+  });
+
+  it("of a session that is over holds for its workspace only", () => {
+    const offers = offersFor(refused("timeout"), session("ask", "ended"), "/home/mira");
+    expect(offers.map((offer) => offer.label)).toEqual(["Always in this workspace"]);
+  });
+
+  it.each(["metadata", "telemetry", "malformed", "serverName", "networkOff", "operatorRule", "cut"] as const)(
+    "is not offered for %s, which no rule would turn",
+    (reason) => {
+      expect(offersFor(refused(reason), session("ask"), "/home/mira")).toEqual([]);
+    },
+  );
+
+  it.each(["open", "off"] as const)("is not offered where the network is %s", (network) => {
+    expect(offersFor(refused("notListed"), session(network), "/home/mira")).toEqual([]);
+  });
+
+  it("is not offered for what passed, nor for a session that is not known", () => {
+    expect(offersFor(refused(null), session("ask"), "/home/mira")).toEqual([]);
+    expect(offersFor(refused("notListed"), undefined, "/home/mira")).toEqual([]);
+  });
+});

@@ -1,0 +1,237 @@
+/** What programs did, as the engine tells it: rows of the feed and questions to build scenarios from. */
+import type { ActivityRow, Actor, DenyReason, Prompt, RuleInfo } from "../../src/backend/generated";
+import { HOME, NOON, SHOP } from "./samples";
+
+export function actor(name: string, command = name, parents: string[] = ["bash"]): Actor {
+  return { pid: 41, name, executable: `/usr/bin/${name}`, command, cwd: SHOP, parents };
+}
+
+const curl = actor("curl", "curl -fsSL https://files.example.com/install.sh", ["bash", "make", "claude"]);
+
+interface RowPart extends Partial<ActivityRow> {
+  /** Seconds before noon. */
+  ago?: number;
+}
+
+/** A refused or allowed file access. */
+export function fileRow(id: number, part: RowPart = {}): ActivityRow {
+  const { ago = 0, ...rest } = part;
+  const at = NOON - ago * 1_000;
+  return {
+    id,
+    sessionId: "a",
+    atMs: at,
+    lastMs: at,
+    outcome: "refused",
+    action: "file-read-data",
+    target: `${HOME}/.ssh/id_ed25519`,
+    unicode: null,
+    why: "secret, unreadable",
+    wayOut: null,
+    count: 1,
+    process: actor("tar", "tar -cf /tmp/x.tar .ssh"),
+    evidence: "observed",
+    raw: "file-read-data /home/mira/.ssh/id_ed25519 pid=41 tar",
+    connection: null,
+    ...rest,
+  };
+}
+
+/** A connection, allowed by the baseline unless it is refused. */
+export function netRow(
+  id: number,
+  host: string,
+  part: RowPart & { denied?: DenyReason; port?: number; bytes?: number } = {},
+): ActivityRow {
+  const { ago = 0, denied, port = 443, bytes = 0, ...rest } = part;
+  const at = NOON - ago * 1_000;
+  const outcome = part.outcome ?? (denied === undefined ? "allowed" : "refused");
+  const target = `${host}:${port}`;
+  return {
+    id,
+    sessionId: "a",
+    atMs: at,
+    lastMs: at,
+    outcome,
+    action: "network-outbound",
+    target,
+    unicode: null,
+    why: denied === undefined ? "package registries" : "not on the allowlist",
+    wayOut: denied === "notListed" ? `a rule for ${target} in this session` : null,
+    count: 1,
+    process: curl,
+    evidence: "observed",
+    raw: `network-outbound ${target} pid=41 curl`,
+    connection: {
+      connection: id,
+      host,
+      port,
+      route: "connect",
+      address: denied === undefined ? "203.0.113.20" : null,
+      bytesUp: Math.round(bytes / 9),
+      bytesDown: bytes,
+      durationMs: outcome === "open" ? null : 420,
+      allowed: denied === undefined ? { source: "baseline", pattern: host, rule: null } : null,
+      denied: denied ?? null,
+    },
+    ...rest,
+  };
+}
+
+/** The feed of the reference picture, newest last by id. */
+export const usualRows: ActivityRow[] = [
+  fileRow(9_001, {
+    ago: 84,
+    action: "file-write-data",
+    target: `${HOME}/.bashrc`,
+    why: "protected, write",
+    process: actor("sh"),
+  }),
+  netRow(9_002, "api.anthropic.com", {
+    ago: 69,
+    bytes: 212_000,
+    why: "model providers",
+    process: actor("claude"),
+  }),
+  fileRow(9_003, {
+    ago: 50,
+    action: "process-exec",
+    target: `${SHOP}/target/debug/build-script`,
+    why: "runs from a writable folder",
+    wayOut: "approving the folder target for this session",
+    process: actor("cargo", "cargo build", ["bash"]),
+  }),
+  fileRow(9_004, { ago: 34 }),
+  netRow(9_005, "registry.npmjs.org", { ago: 31, bytes: 1_400_000, process: actor("npm", "npm install") }),
+  netRow(9_006, "169.254.169.254", {
+    ago: 13,
+    denied: "metadata",
+    port: 80,
+    count: 2,
+    why: "cloud metadata, always refused",
+    process: actor("python3", "python3 probe.py"),
+  }),
+  fileRow(9_007, {
+    ago: 2,
+    action: "file-write-create",
+    target: `${SHOP}/.env`,
+    why: "name rule .env",
+    wayOut: "an exception for .env in the filename rules",
+    process: actor("node", "node setup.js"),
+  }),
+  netRow(9_008, "files.evil-cdn.net", { ago: 0, denied: "notListed", count: 38 }),
+];
+
+/** An hour of connections, allowed ones all along and a storm of refusals near its end. */
+export function hourRows(): ActivityRow[] {
+  const rows: ActivityRow[] = [];
+  const hosts = ["files.evil-cdn.net", "collector.tracker.example", "pastebin.example", "10.0.0.7"];
+  let id = 1;
+  for (let minute = 59; minute >= 2; minute--) {
+    const allowed = 3 + Math.round(6 * Math.sin(minute / 7) ** 2);
+    rows.push(netRow(id++, "registry.npmjs.org", { ago: minute * 60, count: allowed, bytes: 80_000 }));
+    const refused = minute > 30 ? 0 : Math.round(7 * Math.exp(-(((minute - 14) / 5) ** 2))) + (minute % 3);
+    for (let at = 0; at < Math.min(refused, 4); at++) {
+      const host = hosts[(at * at + minute) % (at + 1)] ?? "files.evil-cdn.net";
+      rows.push(
+        netRow(id++, host, { ago: minute * 60 - at, denied: "notListed", count: at === 0 ? refused : 1 }),
+      );
+    }
+  }
+  return rows;
+}
+
+export const openRows: ActivityRow[] = [
+  netRow(8_900, "api.anthropic.com", {
+    ago: 122,
+    outcome: "open",
+    bytes: 2_310_000,
+    why: "model providers",
+    process: actor("claude"),
+  }),
+  netRow(8_901, "github.com", {
+    ago: 104,
+    outcome: "open",
+    bytes: 48_200,
+    port: 22,
+    why: "GitHub",
+    process: actor("git"),
+  }),
+];
+
+/** So many rows that none could draw them all. */
+export function manyRows(count: number): ActivityRow[] {
+  return Array.from({ length: count }, (_, index) =>
+    index % 3 === 0
+      ? netRow(index + 1, `host-${index % 40}.example.com`, {
+          ago: (count - index) / 10,
+          denied: "notListed",
+        })
+      : index % 3 === 1
+        ? netRow(index + 1, "registry.npmjs.org", { ago: (count - index) / 10, bytes: index })
+        : fileRow(index + 1, { ago: (count - index) / 10, target: `${SHOP}/secret-${index}.pem` }),
+  );
+}
+
+/** A question, as the engine tells it. */
+export function prompt(part: Partial<Prompt> = {}): Prompt {
+  const { host = "files.example.com", port = 443, parent = "*.example.com" } = part;
+  return {
+    id: "question-1",
+    sessionId: "a",
+    sessionTitle: "sh",
+    workspace: SHOP,
+    backend: "native",
+    host,
+    unicode: null,
+    port,
+    parent,
+    process: curl,
+    address: null,
+    firstMs: NOON - 8_000,
+    attempts: 2,
+    allowedBefore: false,
+    state: "waiting",
+    deadlineMs: NOON + 37_000,
+    countdownMs: 60_000,
+    words: [
+      { scope: "hostPort", pattern: `${host}:${port}` },
+      { scope: "host", pattern: host },
+      ...(parent === null ? [] : [{ scope: "parent" as const, pattern: parent }]),
+    ],
+    ...part,
+  };
+}
+
+export const rules: RuleInfo[] = [
+  {
+    id: 1,
+    pattern: "*.debian.org",
+    allow: true,
+    sessionId: null,
+    workspace: SHOP,
+    origin: "operator",
+    createdAtMs: NOON - 86_400_000,
+    words: `*.debian.org may be reached by every session in ${SHOP}`,
+  },
+  {
+    id: 2,
+    pattern: "files.example.org:443",
+    allow: true,
+    sessionId: "a",
+    workspace: SHOP,
+    origin: "prompt",
+    createdAtMs: NOON - 300_000,
+    words: "files.example.org:443 may be reached by sh, until it ends",
+  },
+  {
+    id: 3,
+    pattern: "collector.tracker.example",
+    allow: false,
+    sessionId: null,
+    workspace: SHOP,
+    origin: "prompt",
+    createdAtMs: NOON - 120_000,
+    words: `collector.tracker.example is refused to every session in ${SHOP}`,
+  },
+];

@@ -29,6 +29,6 @@ pub use dirs::{DirError, DirKind, Dirs};
 pub use error::StoreError;
 pub use history::Store;
 pub use logs::{LogError, Logs};
-pub use record::{SessionEnd, SessionRecord, SessionStart};
+pub use record::{SessionEnd, SessionNetworkRecord, SessionRecord, SessionStart};
 pub use rules::{RuleFilter, RuleStart, RulesListener};
 pub use settings::{SettingsError, SettingsFile};

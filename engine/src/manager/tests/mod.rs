@@ -4,6 +4,7 @@ mod crash;
 mod hung;
 mod launch;
 mod lifecycle;
+mod network;
 mod refusal;
 mod terminal;
 

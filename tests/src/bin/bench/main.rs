@@ -1,7 +1,10 @@
-//! `make bench`: what a launch costs against plain bubblewrap with the same mounts, and how fast
-//! the terminal in the real window is. Prints medians beside their targets; judges nothing.
+//! `make bench`: what a launch costs against plain bubblewrap with the same mounts, how fast the
+//! terminal in the real window is, and what a connection through the session's proxy costs against
+//! a direct one and against others. Prints medians beside their targets; judges nothing.
 
 mod launch;
+mod network;
+mod network_client;
 mod plain;
 mod window;
 
@@ -10,6 +13,9 @@ use std::time::Duration;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let what = std::env::args().nth(1);
+    if what.as_deref() == Some(network_client::NAME) {
+        return network_client::run();
+    }
     let wanted = |name: &str| what.as_deref().is_none_or(|what| what == name);
     let runtime = tokio::runtime::Runtime::new()?;
     if wanted("launch") {
@@ -17,6 +23,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     if wanted("window") {
         runtime.block_on(window::measure())?;
+    }
+    // Only in a network of its own, which `make bench` gives it.
+    if what.as_deref() == Some("network") {
+        network::measure()?;
     }
     Ok(())
 }

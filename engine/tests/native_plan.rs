@@ -8,7 +8,7 @@
     reason = "a test that cannot go on fails"
 )]
 
-use kotak_engine::backend::{NativePlan, PlanFacts, SeccompArch, native_plan};
+use kotak_engine::backend::{FD_RESOLVER, NativePlan, PlanFacts, SeccompArch, native_plan};
 use kotak_engine::policy::{HostContext, KotakPaths, OsHostFs, resolve};
 use kotak_engine::probe::HostFacts;
 use kotak_engine::spec::{
@@ -118,6 +118,7 @@ impl Tree {
             mode,
             protected_paths: vec![],
             network: Some(network),
+            extra_domains: Vec::new(),
             runner_state_dirs: Vec::new(),
             env_policy: EnvPolicy::default(),
         };
@@ -160,6 +161,11 @@ impl Tree {
             let file = work.path().join(format!("args{}", block.fd));
             fs::write(&file, block.bytes()).unwrap();
             launch.push_str(&format!("exec {}<'{}'\n", block.fd, file.display()));
+        }
+        if let Some(resolver) = &plan.resolver {
+            let file = work.path().join("resolver");
+            fs::write(&file, resolver).unwrap();
+            launch.push_str(&format!("exec {FD_RESOLVER}<'{}'\n", file.display()));
         }
         let cwd = work.path().join("cwd");
         fs::write(&cwd, plan.cwd.as_bytes()).unwrap();

@@ -305,7 +305,6 @@ fn a_field_without_a_mechanism_is_refused_by_name() {
     let stage = Stage::new();
     let binds = json!([{ "hostPath": stage.work() }]);
     for (field, value) in [
-        ("egressAllowlist", json!(["example.com"])),
         ("filenameRules", json!({ "globs": [".env"] })),
         ("execRestriction", json!("writable")),
         ("execGrantRoots", json!([stage.work()])),

@@ -10,16 +10,20 @@
 //! `none` session it is a child subreaper (prctl(2) `PR_SET_CHILD_SUBREAPER`) whose only
 //! promise is to leave no process behind.
 
+mod network;
+
+pub use network::*;
+
 use serde::{Deserialize, Serialize};
 
 /// Raised on every incompatible change; the guard refuses a set-up with another number.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// Largest frame in bytes that either side accepts; a longer one ends the session.
 pub const MAX_FRAME_BYTES: u32 = 16 * 1024 * 1024;
 
 /// Most descriptors that may travel with one frame.
-pub const MAX_FRAME_FDS: usize = 4;
+pub const MAX_FRAME_FDS: usize = 16;
 
 /// Engine to guard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +48,30 @@ pub enum Request {
         /// Echoed in the answer.
         token: u64,
     },
+    /// Find the process at the client's end of a connection inside. Answered by
+    /// [`Event::Connector`].
+    WhoConnects {
+        /// Echoed in the answer.
+        token: u64,
+        /// Which connection.
+        connection: Connection,
+    },
+    /// Connect to a TCP port on 127.0.0.1 inside. Answered by [`Event::Opened`] with the socket,
+    /// which may still be connecting, or by [`Event::NotOpened`].
+    Connect {
+        /// Echoed in the answer.
+        token: u64,
+        /// The port.
+        port: u16,
+    },
+    /// Listen inside. Answered by [`Event::Opened`] with the listener, which only the engine then
+    /// holds, or by [`Event::NotOpened`].
+    Listen {
+        /// Echoed in the answer.
+        token: u64,
+        /// Where.
+        at: ListenAt,
+    },
     /// End: SIGHUP and SIGTERM to all, `grace_ms` later SIGKILL, then [`Event::Bye`] and exit.
     Shutdown {
         /// Milliseconds between the polite signals and SIGKILL.
@@ -63,6 +91,8 @@ pub struct Setup {
     /// Classic BPF programs that every exec child loads, in this order, before it runs the
     /// payload (seccomp(2) `SECCOMP_SET_MODE_FILTER`).
     pub seccomp: Vec<Vec<BpfInsn>>,
+    /// What to open in a network namespace of its own; absent where the network is the host's.
+    pub loopback: Option<LoopbackPlan>,
 }
 
 /// Where the guard runs.
@@ -95,6 +125,19 @@ pub struct Expectation {
     pub absent: Vec<Vec<u8>>,
     /// The network must hold nothing but loopback.
     pub loopback_only: bool,
+    /// Files that must hold exactly this.
+    pub contents: Vec<FileCheck>,
+    /// Directories in memory that belong to the session alone, where the guard may make sockets.
+    pub private: Vec<Vec<u8>>,
+}
+
+/// A file as it must appear inside, through whatever symlinks lead to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileCheck {
+    /// Absolute path inside.
+    pub path: Vec<u8>,
+    /// All of it.
+    pub content: Vec<u8>,
 }
 
 /// A namespace kind, by its name in `/proc/PID/ns` (namespaces(7)).
@@ -183,6 +226,9 @@ pub struct Exec {
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
     /// Where the standard streams go.
     pub stdio: Stdio,
+    /// Part of the session's own workings: it lives and dies with the session, and neither it nor
+    /// its descendants are listed among the processes.
+    pub service: bool,
 }
 
 /// The standard streams of an exec.
@@ -225,7 +271,8 @@ pub enum SignalTarget {
 /// Guard to engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
-    /// The set-up holds, as verified from inside.
+    /// The set-up holds, as verified from inside. With [`Setup::loopback`] its descriptors come
+    /// along.
     Ready(Box<ReadyReport>),
     /// The set-up does not hold; the guard exits after this and has run nothing.
     Refused(Check),
@@ -265,6 +312,25 @@ pub enum Event {
         token: u64,
         /// Without the guard itself.
         list: Vec<Process>,
+    },
+    /// The answer to [`Request::WhoConnects`].
+    Connector {
+        /// From the request.
+        token: u64,
+        /// Absent when it is gone, hides itself, or cannot be told from another.
+        found: Option<Box<Connector>>,
+    },
+    /// A [`Request::Connect`] or [`Request::Listen`] succeeded; the socket comes along.
+    Opened {
+        /// From the request.
+        token: u64,
+    },
+    /// A [`Request::Connect`] or [`Request::Listen`] failed.
+    NotOpened {
+        /// From the request.
+        token: u64,
+        /// errno(3); EXDEV for a path outside the session's private directories.
+        errno: i32,
     },
     /// The guard ends now, in good order.
     Bye,

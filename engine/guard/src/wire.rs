@@ -48,6 +48,9 @@ pub enum WireError {
     /// more descriptors than the protocol allows
     #[error("more than {} descriptors with one frame", crate::proto::MAX_FRAME_FDS)]
     TooManyDescriptors,
+    /// a security module of the kernel, or a limit, kept descriptors back
+    #[error("the system did not let descriptors through")]
+    DescriptorsWithheld,
     /// descriptors came where none may stand
     #[error("descriptors came with the middle of a frame")]
     StrayDescriptors,
@@ -156,8 +159,8 @@ impl Assembler {
 mod tests {
     use super::*;
     use crate::proto::{
-        BpfInsn, Event, Exec, ExitStatus, LandlockPlan, Process, Request, Role, Setup, Signal,
-        SignalTarget, Stdio,
+        BpfInsn, Connection, Event, Exec, ExitStatus, LandlockPlan, ListenAt, Process, Request,
+        Role, Setup, Signal, SignalTarget, Stdio, Transport,
     };
     use proptest::prelude::*;
 
@@ -170,6 +173,21 @@ mod tests {
             Just(Request::Freeze),
             Just(Request::Thaw),
             any::<u64>().prop_map(|token| Request::Processes { token }),
+            (any::<u64>(), any::<u16>()).prop_map(|(token, port)| Request::Connect { token, port }),
+            (any::<u64>(), bytes()).prop_map(|(token, path)| Request::Listen {
+                token,
+                at: ListenAt::Path(path)
+            }),
+            (any::<u64>(), any::<[u8; 16]>(), any::<u16>()).prop_map(|(token, address, port)| {
+                Request::WhoConnects {
+                    token,
+                    connection: Connection {
+                        transport: Transport::Tcp,
+                        client: (address, port).into(),
+                        server: None,
+                    },
+                }
+            }),
             any::<u32>().prop_map(|grace_ms| Request::Shutdown { grace_ms }),
             (any::<i32>(), any::<u64>()).prop_map(|(signal, id)| Request::Signal(Signal {
                 signal,
@@ -188,7 +206,8 @@ mod tests {
                         argv,
                         cwd,
                         env,
-                        stdio: Stdio::Pty { cols, rows }
+                        stdio: Stdio::Pty { cols, rows },
+                        service: cols % 2 == 0,
                     })
                 )),
             proptest::collection::vec(any::<(u16, u8, u8, u32)>(), 0..30).prop_map(|program| {
@@ -202,6 +221,7 @@ mod tests {
                             .map(|(code, jt, jf, k)| BpfInsn { code, jt, jf, k })
                             .collect(),
                     ],
+                    loopback: None,
                 }))
             }),
         ]
@@ -319,6 +339,7 @@ mod tests {
             cwd: vec![],
             env: vec![],
             stdio: Stdio::Pipes,
+            service: false,
         };
         assert!(matches!(
             encode(&Request::Exec(Box::new(exec))),

@@ -13,7 +13,8 @@
 //!    directory; `/dev/null`, which a bind cannot open, over a file).
 //! 3. `/proc`, new, of the sandbox's own PID namespace; `/dev`, minimal.
 //! 4. The kernel's controls in `/proc`, read-only: their owner is user 0, who needs no capability.
-//! 5. The guard's program, from its descriptor, read-only.
+//! 5. The guard's program and, under a restricted network, the sandbox's own `/etc/resolv.conf`,
+//!    from their descriptors, read-only.
 //! 6. The private directories that are sealed, and then the root itself, are made read-only.
 //!
 //! A mount point that is missing is made only in tmpfs, never in a bind: everything placed inside
@@ -29,14 +30,16 @@
 
 use super::seccomp::seccomp_program;
 use super::{
-    ArgBlock, FD_ARGS, FD_CONTROL, FD_GUARD, FD_MORE_ARGS, FD_STATUS, GUARD_PATH, NativePlan, Pin,
-    PlanError, PlanFacts, enforcement_of,
+    ArgBlock, BridgePlan, FD_ARGS, FD_CONTROL, FD_GUARD, FD_MORE_ARGS, FD_RESOLVER, FD_STATUS,
+    GUARD_PATH, HTTP_PORT, NativePlan, Pin, PlanError, PlanFacts, RESOLV_CONF, SOCKS_PORT,
+    enforcement_of,
 };
 use crate::policy::{Access, BindRole, NodeKind, Policy};
 use crate::spec::{AbsPath, NetworkMode};
 use crate::sys::spawn::MAX_CHILD_FDS;
 use kotak_guard::proto::{
-    Expectation, LandlockPlan, MountCheck, Namespace, PROTOCOL_VERSION, Role, Setup,
+    Expectation, FileCheck, LandlockPlan, LoopbackPlan, MountCheck, Namespace, PROTOCOL_VERSION,
+    Role, Setup,
 };
 use std::collections::BTreeMap;
 
@@ -57,8 +60,8 @@ const MOST_MOUNT_ARGS: usize = 6;
 const STAGE_ARGS: usize = 200;
 
 /// Descriptors that a runner gets besides its argument blocks: three streams, status, guard,
-/// control socket.
-const OTHER_FDS: usize = 6;
+/// control socket, resolver.
+const OTHER_FDS: usize = 7;
 
 // The most mounts fit into as many blocks as a child can be given descriptors.
 const _: () = assert!(
@@ -94,6 +97,8 @@ pub fn native_plan(policy: &Policy, facts: &PlanFacts) -> Result<NativePlan, Pla
         bwrap: facts.bwrap_path.clone(),
         argv,
         blocks,
+        resolver: policy.resolver.as_ref().map(|_| RESOLV_CONF.to_vec()),
+        bridge: BridgePlan::default(),
         setup,
         pins: policy
             .binds
@@ -367,6 +372,18 @@ fn last_args(policy: &Policy) -> Vec<Vec<u8>> {
             GUARD_PATH.as_bytes(),
         ],
     );
+    if let Some(resolver) = &policy.resolver {
+        let descriptor = FD_RESOLVER.to_string();
+        push(&mut args, [b"--perms".as_slice(), b"0444"]);
+        push(
+            &mut args,
+            [
+                b"--ro-bind-data".as_slice(),
+                descriptor.as_bytes(),
+                resolver.as_bytes(),
+            ],
+        );
+    }
     for dir in policy.private.iter().filter(|dir| dir.sealed) {
         push(&mut args, [b"--remount-ro".as_slice(), dir.path.as_bytes()]);
     }
@@ -435,10 +452,26 @@ fn setup(policy: &Policy, facts: &PlanFacts) -> Result<Setup, PlanError> {
             .iter()
             .chain(protected.map(|bind| &bind.path))
             .chain(policy.masks.iter().map(|mask| &mask.path))
+            .chain(&policy.resolver)
             .map(bytes)
             .collect(),
         absent: host_sockets(policy),
         loopback_only: unshared_network,
+        contents: policy
+            .resolver
+            .iter()
+            .map(|_| FileCheck {
+                // As programs name it, through whatever symlinks lead there.
+                path: b"/etc/resolv.conf".to_vec(),
+                content: RESOLV_CONF.to_vec(),
+            })
+            .collect(),
+        private: policy
+            .private
+            .iter()
+            .filter(|dir| !dir.sealed)
+            .map(|dir| bytes(&dir.path))
+            .collect(),
     };
     Ok(Setup {
         protocol: PROTOCOL_VERSION,
@@ -449,6 +482,9 @@ fn setup(policy: &Policy, facts: &PlanFacts) -> Result<Setup, PlanError> {
             required: scopes,
         },
         seccomp: seccomp_program(facts.arch),
+        loopback: unshared_network.then(|| LoopbackPlan {
+            ports: vec![HTTP_PORT, SOCKS_PORT],
+        }),
     })
 }
 

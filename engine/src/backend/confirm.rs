@@ -1,16 +1,19 @@
 //! What the guard saw settles what the plan promised.
 
-use super::{Aspect, Enforcement, Gap, Level, NativePlan};
+use super::{Aspect, Bridge, Enforcement, Gap, Level, NativePlan, WayIn};
 use crate::policy::GapKind;
 use kotak_guard::proto::{ReadyReport, Role};
 
 /// The code of a gap that stands for a proof that did not come.
 pub const NOT_CONFIRMED: &str = "not-confirmed";
 
-/// The plan's enforcement, with every aspect lowered that the guard's report does not bear out.
-/// Never raises one.
+/// The code of the gap that programs which ignore proxy variables are not seen.
+pub const PROXIES_ONLY: &str = "proxies-only";
+
+/// The plan's enforcement, with every aspect lowered that neither the guard's report nor the way
+/// in, as it was found at launch, bears out. Never raises one.
 #[must_use]
-pub fn confirm(plan: &NativePlan, ready: &ReadyReport) -> Enforcement {
+pub fn confirm(plan: &NativePlan, ready: &ReadyReport, way: Option<&WayIn>) -> Enforcement {
     let Role::Native(expect) = &plan.setup.role else {
         return lowered_all(plan.enforcement.clone());
     };
@@ -73,6 +76,19 @@ pub fn confirm(plan: &NativePlan, ready: &ReadyReport) -> Enforcement {
     );
     let loopback = !expect.loopback_only || (all_namespaces && passed("loopback-only"));
     need(Aspect::Network, loopback, "that the network has no way out");
+    let resolver = expect.contents.is_empty() || passed("content");
+    need(
+        Aspect::Network,
+        resolver,
+        "that programs find the DNS inside",
+    );
+    if plan.setup.loopback.is_some() {
+        let handed = way.is_some_and(|way| match way.bridge {
+            Bridge::Guard => passed("listeners"),
+            Bridge::Socat => true,
+        });
+        need(Aspect::Network, handed, "that its proxies can be reached");
+    }
     let absent = expect.absent.is_empty() || passed("absent");
     need(Aspect::HostSockets, absent, "that host sockets are hidden");
     if plan.setup.landlock.scope_abstract_unix && !ready.abstract_unix_scoped {
@@ -82,7 +98,31 @@ pub fn confirm(plan: &NativePlan, ready: &ReadyReport) -> Enforcement {
             GapKind::AbstractSockets.gap(),
         );
     }
+    if let Some(way) = way {
+        name_way(&mut enforcement, way);
+    }
     enforcement
+}
+
+/// What the network row says of the way in.
+fn name_way(enforcement: &mut Enforcement, way: &WayIn) {
+    if let Some(reason) = &way.blind {
+        let text = format!(
+            "programs that ignore proxy variables reach nothing and are not seen ({reason})"
+        );
+        let gap = Gap {
+            code: PROXIES_ONLY.to_owned(),
+            text,
+        };
+        add_gap(enforcement, Aspect::Network, gap);
+    }
+    let rows = enforcement.aspects.iter_mut();
+    for row in rows.filter(|row| row.aspect == Aspect::Network) {
+        match way.bridge {
+            Bridge::Guard => {}
+            Bridge::Socat => row.detail.push_str("; over a socat bridge"),
+        }
+    }
 }
 
 fn lowered_all(mut enforcement: Enforcement) -> Enforcement {

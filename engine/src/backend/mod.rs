@@ -1,5 +1,6 @@
 //! Backends by name, what they enforce, and the pure generators of launch plans.
 
+mod bridge;
 mod bwrap;
 mod confirm;
 mod enforcement;
@@ -9,8 +10,9 @@ mod rows;
 mod seccomp;
 mod select;
 
+pub use bridge::*;
 pub use bwrap::native_plan;
-pub use confirm::{NOT_CONFIRMED, confirm};
+pub use confirm::{NOT_CONFIRMED, PROXIES_ONLY, confirm};
 pub use enforcement::*;
 pub use kind::*;
 pub use plan::*;

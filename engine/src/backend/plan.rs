@@ -1,6 +1,6 @@
 //! The launch plan of a native session, as a value.
 
-use super::{Enforcement, SeccompArch};
+use super::{BridgePlan, Enforcement, SeccompArch};
 use crate::error::{Coded, Fix};
 use crate::policy::FileId;
 use crate::spec::{AbsPath, NetworkMode};
@@ -14,8 +14,10 @@ pub const FD_STATUS: i32 = 11;
 pub const FD_GUARD: i32 = 12;
 /// Descriptor of the control socket, kept for the guard.
 pub const FD_CONTROL: i32 = 13;
+/// Descriptor of the sandbox's own `/etc/resolv.conf` (`--ro-bind-data`).
+pub const FD_RESOLVER: i32 = 14;
 /// First descriptor of further argument blocks, for plans beyond bubblewrap's argument limit.
-pub const FD_MORE_ARGS: i32 = 14;
+pub const FD_MORE_ARGS: i32 = 15;
 
 /// Where the guard's program stands inside.
 pub const GUARD_PATH: &str = "/run/kotak/guard";
@@ -44,6 +46,11 @@ pub struct NativePlan {
     pub argv: Vec<Vec<u8>>,
     /// Argument blocks: each goes, as it is, into a sealed memfd at its descriptor number.
     pub blocks: Vec<ArgBlock>,
+    /// The content of the sandbox's own `/etc/resolv.conf`, at [`FD_RESOLVER`]; absent where there
+    /// is none.
+    pub resolver: Option<Vec<u8>>,
+    /// How a restricted network reaches the engine; without meaning for an open one.
+    pub bridge: BridgePlan,
     /// The first message to the guard.
     pub setup: Setup,
     /// Bind sources to open `O_PATH` before the spawn, compare, and hold until ready.

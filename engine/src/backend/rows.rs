@@ -48,9 +48,14 @@ pub(super) fn enforcement_of(policy: &Policy, setup: &Setup) -> Enforcement {
         NetworkMode::Open => (Level::Off, "open: the host's network, not observed"),
         NetworkMode::Allowlist | NetworkMode::Ask => (
             Level::On,
-            "own network namespace with loopback only; no way out until the proxy exists",
+            "own network namespace; the way out is Kotak's proxies (HTTP 3128, SOCKS 1080, DNS and \
+             ports 80, 443, 22 for programs that ignore proxies)",
         ),
-        NetworkMode::Off => (Level::On, "own network namespace with loopback only"),
+        NetworkMode::Off => (
+            Level::On,
+            "own network namespace; Kotak's proxies (HTTP 3128, SOCKS 1080, DNS and ports 80, 443, \
+             22 for programs that ignore proxies) refuse and report everything",
+        ),
     };
     let sockets = if open {
         "sockets of the system and the desktop are not there; abstract ones are closed by Landlock"

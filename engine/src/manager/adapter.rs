@@ -218,7 +218,7 @@ impl NativeSandboxAdapter {
             .map(|check| format!("{}: {}", check.name, check.detail))
             .collect();
         details.insert("verified".to_owned(), checks.into());
-        let enforcement = confirm(&plan, tree.report());
+        let enforcement = confirm(&plan, tree.report(), tree.way_in());
         Ok(Launched {
             backend: SandboxBackend::Native,
             tree,

@@ -139,7 +139,8 @@ impl Shared {
         let (program, workspace) = looked.await.map_err(|error| {
             RequestError::Terminal("prepared", std::io::Error::other(error)).problem()
         })??;
-        if request.backend == BackendChoice::None && request.network.is_some() {
+        let restricts = request.network.is_some() || !request.extra_domains.is_empty();
+        if request.backend == BackendChoice::None && restricts {
             return Err(RequestError::NetworkWithoutSandbox.problem());
         }
         // Without a sandbox there is nothing to re-open or to protect.
@@ -162,6 +163,7 @@ impl Shared {
                 .collect(),
             runner_state_dirs: state.dirs,
             network: request.network,
+            extra_domains: request.extra_domains.clone(),
             env_policy: EnvPolicy::default(),
         })
         .map_err(|error| error.problem())?;

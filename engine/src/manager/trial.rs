@@ -54,6 +54,7 @@ impl ProductionTrial {
             mode: Mode::Chat,
             protected_paths: Vec::new(),
             network: None,
+            extra_domains: Vec::new(),
             runner_state_dirs: Vec::new(),
             env_policy: EnvPolicy::default(),
         })

@@ -1,6 +1,7 @@
 //! Which variables reach the payload: an allowlist, never the host's environment as it is.
 
 use super::HostContext;
+use crate::backend::GUARD_PATH;
 use crate::spec::{NetworkMode, ValidEnv};
 use std::collections::BTreeMap;
 
@@ -78,8 +79,47 @@ const PROXIES: [&str; 8] = [
     "NO_PROXY",
 ];
 
+/// Port of the HTTP proxy on the sandbox's loopback, the usual one (REQ EG-2).
+pub const HTTP_PORT: u16 = 3128;
+
+/// Port of the SOCKS5 proxy on the sandbox's loopback, the usual one (REQ EG-2).
+pub const SOCKS_PORT: u16 = 1080;
+
 /// Where programs are looked for when the host says nothing.
 const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
+
+/// The variables by which programs find the proxies of a restricted session (REQ EG-2), which
+/// listen on the sandbox's own loopback; the same for every session, since each has a network of
+/// its own. They only help: whoever ignores or changes them has no route past the proxies.
+///
+/// - `HTTP_PROXY`, `HTTPS_PROXY` name the HTTP proxy, `ALL_PROXY` the SOCKS5 proxy. `socks5h`
+///   sends names, not addresses: nothing is resolved inside that the proxy would not answer for.
+///   Lower case too, since curl reads `http_proxy` in lower case only.
+/// - `NO_PROXY` lists the loopback alone: a program that talks to a server inside the sandbox
+///   goes there by itself. The proxies refuse loopback, which to them is the host's; and past
+///   them there is nothing but the sandbox's own loopback, so this opens nothing.
+/// - `NODE_USE_ENV_PROXY` makes Node.js 24 and later heed the others.
+/// - `GIT_SSH_COMMAND` sends git over SSH through the SOCKS5 proxy; ssh itself knows no proxy.
+#[must_use]
+pub fn proxy_environment(http_port: u16, socks_port: u16) -> Vec<(String, String)> {
+    let http = format!("http://127.0.0.1:{http_port}");
+    let socks = format!("socks5h://127.0.0.1:{socks_port}");
+    let loopback = "localhost,127.0.0.1,::1";
+    let mut vars = Vec::new();
+    for (name, value) in [
+        ("HTTP_PROXY", http.as_str()),
+        ("HTTPS_PROXY", http.as_str()),
+        ("ALL_PROXY", socks.as_str()),
+        ("NO_PROXY", loopback),
+    ] {
+        vars.push((name.to_owned(), value.to_owned()));
+        vars.push((name.to_ascii_lowercase(), value.to_owned()));
+    }
+    vars.push(("NODE_USE_ENV_PROXY".to_owned(), "1".to_owned()));
+    let command = format!("ssh -o ProxyCommand='{GUARD_PATH} connect {socks_port} %h %p'");
+    vars.push(("GIT_SSH_COMMAND".to_owned(), command));
+    vars
+}
 
 /// A payload's environment, and the names of what was kept from it; both sorted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,6 +150,15 @@ pub(super) fn environment(
     vars.insert(b"HOME".to_vec(), context.home.as_bytes().to_vec());
     vars.entry(b"PATH".to_vec())
         .or_insert_with(|| DEFAULT_PATH.to_vec());
+    match network {
+        NetworkMode::Open => {}
+        // The host's own proxies are out of reach and stay withheld.
+        NetworkMode::Allowlist | NetworkMode::Ask | NetworkMode::Off => {
+            for (name, value) in proxy_environment(HTTP_PORT, SOCKS_PORT) {
+                vars.insert(name.into_bytes(), value.into_bytes());
+            }
+        }
+    }
     for (name, value) in policy.set() {
         vars.insert(name.as_bytes().to_vec(), value.as_bytes().to_vec());
     }
@@ -177,7 +226,82 @@ mod tests {
         assert!(get(&open, "http_proxy").is_some());
         assert_eq!(get(&open, "https_proxy"), None);
         let off = environment(&host, &ValidEnv::default(), NetworkMode::Off);
-        assert_eq!(get(&off, "http_proxy"), None);
+        let own = Some(b"http://127.0.0.1:3128".as_slice());
+        assert_eq!(get(&off, "http_proxy"), own);
+    }
+
+    #[test]
+    fn a_restricted_network_gets_its_own_proxies_and_nothing_of_the_hosts() {
+        // REQ EG-2
+        let mut host = context();
+        for name in PROXIES {
+            host.env
+                .push((name.as_bytes().to_vec(), b"http://proxy.corp:8080".to_vec()));
+        }
+        let ssh = b"ssh -i /home/u/key".to_vec();
+        host.env.push((b"GIT_SSH_COMMAND".to_vec(), ssh));
+        let policy = ValidEnv {
+            pass: PROXIES.iter().map(|name| (*name).to_owned()).collect(),
+            set: Vec::new(),
+        };
+        let wanted = [
+            ("HTTP_PROXY", "http://127.0.0.1:3128"),
+            ("HTTPS_PROXY", "http://127.0.0.1:3128"),
+            ("ALL_PROXY", "socks5h://127.0.0.1:1080"),
+            ("NO_PROXY", "localhost,127.0.0.1,::1"),
+            ("http_proxy", "http://127.0.0.1:3128"),
+            ("https_proxy", "http://127.0.0.1:3128"),
+            ("all_proxy", "socks5h://127.0.0.1:1080"),
+            ("no_proxy", "localhost,127.0.0.1,::1"),
+            ("NODE_USE_ENV_PROXY", "1"),
+            (
+                "GIT_SSH_COMMAND",
+                "ssh -o ProxyCommand='/run/kotak/guard connect 1080 %h %p'",
+            ),
+        ];
+        for mode in [NetworkMode::Allowlist, NetworkMode::Ask, NetworkMode::Off] {
+            let env = environment(&host, &policy, mode);
+            for (name, value) in wanted {
+                assert_eq!(
+                    get(&env, name),
+                    Some(value.as_bytes()),
+                    "{name} in {mode:?}"
+                );
+            }
+        }
+        // Control: an open network has the host's, and none of these.
+        let open = environment(&host, &ValidEnv::default(), NetworkMode::Open);
+        let corp = Some(b"http://proxy.corp:8080".as_slice());
+        assert_eq!(get(&open, "HTTPS_PROXY"), corp);
+        assert_eq!(get(&open, "NODE_USE_ENV_PROXY"), None);
+        assert_eq!(get(&open, "GIT_SSH_COMMAND"), None);
+    }
+
+    #[test]
+    fn what_the_operator_sets_stands_above_the_proxies() {
+        let policy = ValidEnv {
+            pass: Vec::new(),
+            set: vec![("NO_PROXY".to_owned(), "localhost".to_owned())],
+        };
+        let env = environment(&context(), &policy, NetworkMode::Ask);
+        assert_eq!(get(&env, "NO_PROXY"), Some(b"localhost".as_slice()));
+        assert!(get(&env, "no_proxy").is_some());
+    }
+
+    #[test]
+    fn the_ports_stand_in_every_variable_that_names_a_proxy() {
+        let vars = proxy_environment(1, 2);
+        let value = |name: &str| {
+            let found = vars.iter().find(|(own, _)| own == name);
+            found.map(|(_, value)| value.as_str())
+        };
+        assert_eq!(value("https_proxy"), Some("http://127.0.0.1:1"));
+        assert_eq!(value("ALL_PROXY"), Some("socks5h://127.0.0.1:2"));
+        assert!(
+            value("GIT_SSH_COMMAND")
+                .unwrap()
+                .contains("connect 2 %h %p")
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod context;
 mod deny;
+mod domains;
 mod env;
 mod error;
 #[cfg(test)]
@@ -20,6 +21,11 @@ mod system;
 mod walk;
 
 pub use context::*;
+pub use domains::{
+    BASELINE_ALLOWED_DOMAINS, BASELINE_DENIED_DOMAINS, DeniedGroup, DeniedHost, DomainGroup,
+    GITHUB_DOMAINS,
+};
+pub use env::{HTTP_PORT, SOCKS_PORT, proxy_environment};
 pub use error::*;
 pub use gap::GapKind;
 pub use git::SEARCH_ENTRIES;

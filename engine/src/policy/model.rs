@@ -2,7 +2,7 @@
 
 use super::{FileId, NodeKind};
 use crate::backend::Gap;
-use crate::spec::{AbsPath, Mode, NetworkMode, SessionId};
+use crate::spec::{AbsPath, HostPattern, Mode, NetworkMode, SessionId};
 
 /// The resolved policy of one session. Made by [`super::resolve`] only.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,10 @@ pub struct Policy {
     pub(crate) masks: Vec<Mask>,
     pub(crate) assembly: Option<AbsPath>,
     pub(crate) kernel: Vec<AbsPath>,
+    /// Where the sandbox's own `/etc/resolv.conf` stands; none under an open network.
+    pub(crate) resolver: Option<AbsPath>,
     pub(crate) network: NetworkMode,
+    pub(crate) egress: Vec<HostPattern>,
     pub(crate) env: Vec<(Vec<u8>, Vec<u8>)>,
     pub(crate) withheld: Vec<String>,
     pub(crate) gaps: Vec<Gap>,
@@ -158,6 +161,13 @@ impl Policy {
     #[must_use]
     pub fn network(&self) -> NetworkMode {
         self.network
+    }
+
+    /// What the session may reach besides the baseline and GitHub (REQ EG-5); empty unless the
+    /// network is `allowlist` or `ask`.
+    #[must_use]
+    pub fn egress_allowlist(&self) -> &[HostPattern] {
+        &self.egress
     }
 
     /// The payload's whole environment.

@@ -41,6 +41,10 @@ pub fn resolve(
     add_runner_state(&mut layout, spec, &denials)?;
     denials.apply(&mut layout)?;
     layout.pin_ancestors();
+    let resolver = match spec.network() {
+        NetworkMode::Open => None,
+        NetworkMode::Allowlist | NetworkMode::Ask | NetworkMode::Off => layout.take_resolver(),
+    };
 
     match layout.governing(&cwd) {
         Some((_, Place::Bind(_) | Place::Private(_))) => {}
@@ -60,6 +64,7 @@ pub fn resolve(
         profile,
         cwd: &cwd,
         network: spec.network(),
+        domains: super::domains::count(spec.egress_allowlist()),
         protected: denials.protected_count(&layout),
         withheld: environment.withheld.len(),
     });
@@ -76,7 +81,9 @@ pub fn resolve(
         masks: Vec::new(),
         assembly,
         kernel,
+        resolver,
         network: spec.network(),
+        egress: spec.egress_allowlist().to_vec(),
         env: environment.vars,
         withheld: environment.withheld,
         gaps,

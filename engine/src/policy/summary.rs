@@ -13,6 +13,8 @@ pub(super) struct Summary<'a> {
     pub(super) profile: Profile,
     pub(super) cwd: &'a AbsPath,
     pub(super) network: NetworkMode,
+    /// Domains on the allowlist.
+    pub(super) domains: usize,
     pub(super) protected: usize,
     pub(super) withheld: usize,
 }
@@ -21,7 +23,7 @@ pub(super) struct Summary<'a> {
 pub(super) fn sentences(summary: &Summary<'_>) -> Vec<String> {
     let mut all = vec![writes(summary), sees(summary)];
     all.extend(secrets(summary));
-    all.push(network(summary.network).to_owned());
+    all.push(network(summary.network, summary.domains));
     if summary.withheld > 0 {
         let variables = if summary.withheld == 1 {
             "variable is"
@@ -138,13 +140,14 @@ fn secrets(summary: &Summary<'_>) -> Option<String> {
     (!names.is_empty()).then(|| format!("Can not read {}.", list(&names)))
 }
 
-fn network(network: NetworkMode) -> &'static str {
+fn network(network: NetworkMode, domains: usize) -> String {
     match network {
-        NetworkMode::Open => "Reaches **any host**, as you do; the network is not observed.",
-        NetworkMode::Allowlist | NetworkMode::Ask => {
-            "Reaches **no host**: restricted networks have no way out until the egress proxy exists."
+        NetworkMode::Open => {
+            "Reaches **any host**, as you do; the network is not observed.".to_owned()
         }
-        NetworkMode::Off => "Reaches **no host**.",
+        NetworkMode::Allowlist => format!("May reach **{domains} domains**."),
+        NetworkMode::Ask => format!("May reach **{domains} domains**, asks for others."),
+        NetworkMode::Off => "Reaches **no host**; attempts are refused and seen.".to_owned(),
     }
 }
 
@@ -177,6 +180,21 @@ mod tests {
         assert_eq!(list(&names[..1]), "1");
         assert_eq!(list(&names[..3]), "1, 2 and 3");
         assert_eq!(list(&names), "1, 2, 3, 4, 5 and **2 more**");
+    }
+
+    #[test]
+    fn each_network_has_its_sentence() {
+        let of = |mode| network(mode, 41);
+        assert_eq!(of(NetworkMode::Allowlist), "May reach **41 domains**.");
+        assert_eq!(
+            of(NetworkMode::Ask),
+            "May reach **41 domains**, asks for others."
+        );
+        assert_eq!(
+            of(NetworkMode::Off),
+            "Reaches **no host**; attempts are refused and seen."
+        );
+        assert!(of(NetworkMode::Open).ends_with("not observed."));
     }
 
     #[test]

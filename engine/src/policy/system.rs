@@ -239,6 +239,26 @@ impl Layout<'_> {
         }
     }
 
+    /// Where `/etc/resolv.conf` leads, for a file of the sandbox's own in place of the host's. None
+    /// where the host has no such file: then programs ask 127.0.0.1 by themselves
+    /// (resolv.conf(5)), and no mount point is made on the host.
+    pub(super) fn take_resolver(&mut self) -> Option<AbsPath> {
+        let found = self.locate_if_there(&AbsPath::root().join("etc/resolv.conf"))?;
+        match found.info.kind {
+            NodeKind::File => {}
+            NodeKind::Dir | NodeKind::Symlink | NodeKind::Socket | NodeKind::Special => {
+                return None;
+            }
+        }
+        match self.governing(&found.path) {
+            // Hidden stays hidden.
+            Some((_, Place::Mask(_))) => return None,
+            Some((_, Place::Bind(_) | Place::Private(_))) | None => {}
+        }
+        self.places.remove(&found.path);
+        Some(found.path)
+    }
+
     /// Kernel controls in `/proc` that user 0 could write even without capabilities.
     pub(super) fn kernel_controls(&self) -> Vec<AbsPath> {
         [

@@ -63,6 +63,21 @@ pub enum LaunchError {
         /// What it wrote, or how it ended.
         reason: String,
     },
+    /// The guard's listeners, or its network namespace, did not reach the engine.
+    #[error("the sandbox's listeners could not be handed over: {reason}")]
+    Listeners {
+        /// Why.
+        reason: String,
+    },
+    /// The socat bridge was asked for, or is needed, and there is no socat.
+    #[error("the bridge into the sandbox needs socat, which is not there")]
+    SocatMissing,
+    /// The socat bridge could not be built.
+    #[error("the socat bridge into the sandbox failed: {reason}")]
+    Bridge {
+        /// Why.
+        reason: String,
+    },
     /// The guard's program cannot be had.
     #[error("the guard's program cannot be loaded")]
     GuardImage(#[source] io::Error),
@@ -86,6 +101,9 @@ impl Coded for LaunchError {
                 shortage(cause).unwrap_or("SPAWN_FAILED")
             }
             Self::WatcherFailed { .. } => "WATCHER_FAILED",
+            Self::Listeners { .. } => "LISTENERS_LOST",
+            Self::SocatMissing => "SOCAT_MISSING",
+            Self::Bridge { .. } => "BRIDGE_FAILED",
         }
     }
 
@@ -108,6 +126,18 @@ impl Coded for LaunchError {
             Self::WatcherFailed { .. } => {
                 Fix::words("Try again; the log holds what the watcher wrote.")
             }
+            Self::Listeners { .. } => Fix::words(
+                "Nothing was run. A security module keeps sockets from being passed on: choose the \
+                 socat bridge (--bridge socat), or let bubblewrap and Kotak pass sockets.",
+            ),
+            Self::SocatMissing => Fix::command(
+                "Install socat with the system's package manager.",
+                "sudo apt-get install socat",
+            ),
+            Self::Bridge { .. } => Fix::words(
+                "Nothing of yours was run. Check that socat is the distribution's own, or choose \
+                 the guard's bridge (--bridge guard).",
+            ),
         })
     }
 }

@@ -4,18 +4,19 @@
 //! for it. When the socket ends, everything that waits is told so, and when this value is
 //! dropped, the socket closes, on which the guard ends its session.
 
+use super::requests::{Requests, Starting, Table, aborted, lock};
 use crate::sys::async_fd::register;
 use kotak_guard::proto::{
     Check, Event, Exec, ExecStage, ExitStatus, Process, ReadyReport, Request, Setup, Signal, Stdio,
 };
 use kotak_guard::wire::{Received, Receiver, Sender, WireError};
-use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
@@ -28,6 +29,8 @@ const OUTBOX: usize = 64;
 pub struct LinkClosed {
     /// Why, for people.
     pub reason: String,
+    /// The system kept descriptors of the guard back (a security module, a limit).
+    pub withheld: bool,
 }
 
 /// Why a set-up did not lead to a ready guard.
@@ -53,6 +56,15 @@ pub enum ExecFailure {
     Closed(LinkClosed),
 }
 
+/// Why no socket could be opened inside.
+#[derive(Debug)]
+pub enum OpenFailure {
+    /// The system's word inside.
+    Refused(io::Error),
+    /// The link ended first.
+    Closed(LinkClosed),
+}
+
 /// A program that runs.
 #[derive(Debug)]
 pub struct StartedExec {
@@ -67,31 +79,9 @@ pub struct StartedExec {
 /// The engine's end of one control socket.
 #[derive(Debug)]
 pub struct GuardLink {
-    outbox: mpsc::Sender<(Request, Vec<OwnedFd>)>,
-    table: Arc<Mutex<Table>>,
+    requests: Requests,
     closed: watch::Receiver<Option<LinkClosed>>,
-    next_token: AtomicU64,
     task: AbortHandle,
-}
-
-type StartAnswer = oneshot::Sender<Result<StartedExec, ExecFailure>>;
-
-#[derive(Debug, Default)]
-struct Table {
-    setup: Option<oneshot::Sender<Result<ReadyReport, SetupFailure>>>,
-    starting: HashMap<u64, Starting>,
-    running: HashMap<u64, watch::Sender<Option<ExitStatus>>>,
-    frozen: Vec<oneshot::Sender<Result<u32, u32>>>,
-    thawed: Vec<oneshot::Sender<()>>,
-    processes: HashMap<u64, oneshot::Sender<Vec<Process>>>,
-    closed: Option<LinkClosed>,
-    survivors: u32,
-}
-
-#[derive(Debug)]
-struct Starting {
-    answer: StartAnswer,
-    wants_master: bool,
 }
 
 impl GuardLink {
@@ -104,27 +94,35 @@ impl GuardLink {
         let (closing, closed) = watch::channel(None);
         let shared = Arc::clone(&table);
         let task = tokio::spawn(async move {
-            let reason = match serve(&socket, requests, &shared).await {
-                Ok(reason) => reason.to_owned(),
-                Err(error) => chain(&error),
+            let end = match serve(&socket, requests, &shared).await {
+                Ok(reason) => LinkClosed {
+                    reason: reason.to_owned(),
+                    withheld: false,
+                },
+                Err(error) => LinkClosed {
+                    reason: chain(&error),
+                    withheld: matches!(error, WireError::DescriptorsWithheld),
+                },
             };
             drop(socket);
-            let end = LinkClosed { reason };
             lock(&shared).close(&end);
             closing.send_replace(Some(end));
         });
         let task = task.abort_handle();
         Ok(Self {
-            outbox,
-            table,
+            requests: Requests {
+                outbox,
+                table,
+                next_token: Arc::new(AtomicU64::new(1)),
+            },
             closed,
-            next_token: AtomicU64::new(1),
             task,
         })
     }
 
-    /// Sends the set-up and waits for the guard's verdict.
-    pub async fn setup(&self, setup: Setup) -> Result<ReadyReport, SetupFailure> {
+    /// Sends the set-up and waits for the guard's verdict: its report, and the descriptors that
+    /// the set-up asks for.
+    pub async fn setup(&self, setup: Setup) -> Result<(ReadyReport, Vec<OwnedFd>), SetupFailure> {
         let (answer, answered) = oneshot::channel();
         let sent = self
             .ask(Request::Setup(Box::new(setup)), Vec::new(), |table| {
@@ -190,7 +188,7 @@ impl GuardLink {
     /// The processes of the session.
     pub async fn processes(&self) -> Result<Vec<Process>, LinkClosed> {
         let (answer, answered) = oneshot::channel();
-        let token = self.next_token.fetch_add(1, Ordering::Relaxed);
+        let token = self.requests.token();
         self.ask(Request::Processes { token }, Vec::new(), |table| {
             table.processes.insert(token, answer);
         })
@@ -207,7 +205,17 @@ impl GuardLink {
     /// How many processes the guard could not kill when it ended.
     #[must_use]
     pub fn survivors(&self) -> u32 {
-        lock(&self.table).survivors
+        lock(&self.requests.table).survivors
+    }
+
+    /// A handle for what happens beside the programs of the session.
+    pub(super) fn requests(&self) -> Requests {
+        self.requests.clone()
+    }
+
+    /// Connects to 127.0.0.1 inside.
+    pub(super) async fn connect(&self, port: u16) -> Result<TcpStream, OpenFailure> {
+        self.requests.connect(port).await
     }
 
     /// Waits until the guard is gone.
@@ -231,114 +239,17 @@ impl GuardLink {
         descriptors: Vec<OwnedFd>,
         register: impl FnOnce(&mut Table),
     ) -> Result<(), LinkClosed> {
-        let place = self.outbox.reserve().await.map_err(|_| self.reason())?;
-        let mut table = lock(&self.table);
-        if let Some(closed) = &table.closed {
-            return Err(closed.clone());
-        }
-        register(&mut table);
-        place.send((request, descriptors));
-        Ok(())
+        self.requests.ask(request, descriptors, register).await
     }
 
     fn reason(&self) -> LinkClosed {
-        lock(&self.table).closed.clone().unwrap_or_else(aborted)
+        self.requests.reason()
     }
 }
 
 impl Drop for GuardLink {
     fn drop(&mut self) {
         self.task.abort();
-    }
-}
-
-impl Table {
-    fn close(&mut self, end: &LinkClosed) {
-        if let Some(setup) = self.setup.take() {
-            let _ = setup.send(Err(SetupFailure::Closed(end.clone())));
-        }
-        for (_, starting) in self.starting.drain() {
-            let _ = starting.answer.send(Err(ExecFailure::Closed(end.clone())));
-        }
-        // Dropping the senders tells everyone who waits.
-        self.running.clear();
-        self.frozen.clear();
-        self.thawed.clear();
-        self.processes.clear();
-        self.closed = Some(end.clone());
-    }
-
-    /// Hands an event to who waits for it; `Err` names what makes no sense.
-    fn dispatch(
-        &mut self,
-        event: Event,
-        mut descriptors: Vec<OwnedFd>,
-    ) -> Result<(), &'static str> {
-        match event {
-            Event::Ready(report) => {
-                let setup = self.setup.take().ok_or("the guard was ready unasked")?;
-                let _ = setup.send(Ok(*report));
-            }
-            Event::Refused(check) => {
-                let setup = self
-                    .setup
-                    .take()
-                    .ok_or("the guard refused what it had accepted")?;
-                let _ = setup.send(Err(SetupFailure::Refused(check)));
-            }
-            Event::Started { id, pid } => {
-                let starting = self
-                    .starting
-                    .remove(&id)
-                    .ok_or("the guard started an unknown program")?;
-                let master = descriptors.pop();
-                if starting.wants_master != master.is_some() {
-                    return Err("the guard's answer holds the wrong descriptors");
-                }
-                let (ended, end) = watch::channel(None);
-                self.running.insert(id, ended);
-                let _ = starting.answer.send(Ok(StartedExec { pid, master, end }));
-            }
-            Event::ExecFailed { id, stage, errno } => {
-                let starting = self
-                    .starting
-                    .remove(&id)
-                    .ok_or("the guard failed an unknown program")?;
-                let _ = starting
-                    .answer
-                    .send(Err(ExecFailure::Failed { stage, errno }));
-            }
-            Event::Exited { id, status } => {
-                let ended = self
-                    .running
-                    .remove(&id)
-                    .ok_or("the guard ended an unknown program")?;
-                ended.send_replace(Some(status));
-            }
-            Event::Frozen { processes } => {
-                for waiting in self.frozen.drain(..) {
-                    let _ = waiting.send(Ok(processes));
-                }
-            }
-            Event::FreezeFailed { running } => {
-                for waiting in self.frozen.drain(..) {
-                    let _ = waiting.send(Err(running));
-                }
-            }
-            Event::Thawed => {
-                for waiting in self.thawed.drain(..) {
-                    let _ = waiting.send(());
-                }
-            }
-            Event::Processes { token, list } => {
-                if let Some(waiting) = self.processes.remove(&token) {
-                    let _ = waiting.send(list);
-                }
-            }
-            Event::Survivors { processes } => self.survivors = processes,
-            Event::Bye => {}
-        }
-        Ok(())
     }
 }
 
@@ -400,14 +311,4 @@ fn chain(error: &dyn std::error::Error) -> String {
         Some(cause) => format!("{error}: {}", chain(cause)),
         None => error.to_string(),
     }
-}
-
-fn aborted() -> LinkClosed {
-    LinkClosed {
-        reason: "the session was dropped".to_owned(),
-    }
-}
-
-fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
-    table.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -55,15 +55,17 @@ pub async fn launch() -> Result<Tree, LaunchError> {
         role: Role::Host,
         landlock: LandlockPlan::default(),
         seccomp: Vec::new(),
+        loopback: None,
     };
     match tokio::time::timeout(DEADLINE, link.setup(setup)).await {
-        Ok(Ok(report)) => Ok(Tree {
+        Ok(Ok((report, _))) => Ok(Tree {
             cgroup: SessionCgroup::around(child.pid()),
             link,
             child,
             root: Root::Subreaper,
             report,
             next_exec: AtomicU64::new(1),
+            network: None,
         }),
         // It has run nothing, so nothing is lost by killing it.
         Ok(Err(SetupFailure::Refused(check))) => {

@@ -14,12 +14,22 @@ pub mod guard_link;
 #[cfg(target_os = "linux")]
 pub mod host;
 #[cfg(target_os = "linux")]
+mod inside;
+#[cfg(target_os = "linux")]
+mod low_ports;
+#[cfg(target_os = "linux")]
 mod master;
 #[cfg(target_os = "linux")]
 pub mod native;
 #[cfg(target_os = "linux")]
 mod pty;
+#[cfg(target_os = "linux")]
+mod relay;
+#[cfg(target_os = "linux")]
+mod requests;
 pub mod scrollback;
+#[cfg(target_os = "linux")]
+mod sockets;
 #[cfg(target_os = "linux")]
 mod spawner;
 mod stream;
@@ -32,6 +42,10 @@ pub use cgroup::remove_leftovers;
 #[cfg(target_os = "linux")]
 pub(crate) use collect::{output_pipe, read_pieces};
 pub use error::*;
+#[cfg(target_os = "linux")]
+pub use inside::*;
+#[cfg(target_os = "linux")]
+pub use sockets::*;
 #[cfg(target_os = "linux")]
 pub use spawner::Spawner;
 pub use stream::*;

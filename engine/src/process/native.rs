@@ -6,9 +6,12 @@ use super::cgroup::SessionCgroup;
 use super::child::{Child, ChildEnd, OnDrop};
 use super::collect::Collected;
 use super::guard_link::{GuardLink, SetupFailure};
-use super::tree::{Root, Tree, control_pair};
-use super::{LaunchError, Spawner, guard_image};
-use crate::backend::{FD_CONTROL, FD_GUARD, FD_STATUS, NativePlan, Pin};
+use super::relay::{FIRST_EXEC, NetworkId, RelaySockets};
+use super::tree::{Network, Root, Tree, control_pair};
+use super::{LaunchError, Listener, SessionSockets, Spawner, guard_image, low_ports};
+use crate::backend::{
+    Bridge, BridgeChoice, FD_CONTROL, FD_GUARD, FD_RESOLVER, FD_STATUS, NativePlan, Pin, WayIn,
+};
 use crate::sys::spawn::{ChildPlan, Image, OnSpawnerDeath};
 use nix::fcntl::OFlag;
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -20,6 +23,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// How long a sandbox of few mounts may take to become ready.
@@ -40,8 +44,51 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 const STDERR_KEPT: usize = 64 * 1024;
 const STATUS_KEPT: usize = 64 * 1024;
 
-/// Launches a native session.
+/// Launches a native session. Under a restricted network its listeners stand when this returns
+/// ([`Tree::take_sockets`]): over the bridge of the plan, and by default over socat where the
+/// guard's listeners cannot be handed over.
 pub async fn launch(plan: &NativePlan) -> Result<Tree, LaunchError> {
+    let wanted = match plan.bridge.choice {
+        BridgeChoice::Auto => Bridge::Guard,
+        BridgeChoice::Only(bridge) => bridge,
+    };
+    let refused = match launch_over(wanted, plan).await {
+        Err(error) if needs_other_bridge(&error) => error,
+        other => return other,
+    };
+    if plan.bridge.choice == BridgeChoice::Auto && plan.bridge.socat.is_some() {
+        tracing::warn!(%refused, "the guard's listeners cannot be handed over; socat bridges");
+        launch_over(Bridge::Socat, plan).await
+    } else {
+        Err(refused)
+    }
+}
+
+/// Whether a launch failed for the guard's listeners alone.
+fn needs_other_bridge(error: &LaunchError) -> bool {
+    match error {
+        LaunchError::Listeners { .. } => true,
+        LaunchError::GuardRefused(check) => check.name == "listeners",
+        _ => false,
+    }
+}
+
+async fn launch_over(bridge: Bridge, plan: &NativePlan) -> Result<Tree, LaunchError> {
+    match bridge {
+        // An open network needs no bridge, whatever was asked for.
+        Bridge::Socat if plan.setup.loopback.is_some() => {
+            if plan.bridge.socat.is_none() {
+                return Err(LaunchError::SocatMissing);
+            }
+            let relays = RelaySockets::make(plan.bridge.run.as_ref())?;
+            let plan = plan.over_socat(&relays.directory()?);
+            launch_with(&plan, Some(relays)).await
+        }
+        Bridge::Socat | Bridge::Guard => launch_with(plan, None).await,
+    }
+}
+
+async fn launch_with(plan: &NativePlan, relays: Option<RelaySockets>) -> Result<Tree, LaunchError> {
     let spawner = Spawner::shared().map_err(LaunchError::Spawn)?;
     make_room(plan.pins.len())?;
     // Held until the sandbox is verified, so that no inode number is given to another file.
@@ -49,27 +96,49 @@ pub async fn launch(plan: &NativePlan) -> Result<Tree, LaunchError> {
     let launching = start(spawner, plan).await?;
     let deadline = ready_deadline(plan.pins.len());
     let proof = async {
-        let report = launching.link.setup(plan.setup.clone()).await?;
-        Ok((report, launching.status.find(child_pid).await))
+        let (report, descriptors) = launching.link.setup(plan.setup.clone()).await?;
+        let guard = launching.status.find(child_pid).await;
+        Ok((report, descriptors, guard))
     };
     let verdict = tokio::time::timeout(deadline, proof).await;
     match verdict {
-        Ok(Ok((report, guard))) => {
+        Ok(Ok((report, descriptors, guard))) => {
             // What the runner says is used only where it can be true.
             let runner = launching.child.pid();
             let guard = guard.filter(|guard| descends_from(*guard, runner) != Some(false));
+            let opening = open_network(plan, relays, descriptors, &launching.link);
+            let network = match tokio::time::timeout(deadline, opening).await {
+                Ok(Ok(network)) => network,
+                Ok(Err(error)) => {
+                    launching.kill().await;
+                    return Err(error);
+                }
+                Err(_) => {
+                    launching.kill().await;
+                    return Err(LaunchError::Timeout {
+                        seconds: deadline.as_secs(),
+                    });
+                }
+            };
             Ok(Tree {
                 cgroup: guard.and_then(SessionCgroup::around),
                 link: launching.link,
                 child: launching.child,
                 root: Root::Namespace,
                 report,
-                next_exec: AtomicU64::new(1),
+                next_exec: AtomicU64::new(FIRST_EXEC),
+                network,
             })
         }
         Ok(Err(SetupFailure::Refused(check))) => {
             launching.kill().await;
             Err(LaunchError::GuardRefused(check))
+        }
+        Ok(Err(SetupFailure::Closed(closed))) if closed.withheld => {
+            launching.kill().await;
+            Err(LaunchError::Listeners {
+                reason: closed.reason,
+            })
         }
         Ok(Err(SetupFailure::Closed(closed))) => Err(launching.failed(&closed.reason).await),
         Err(_) => {
@@ -79,6 +148,58 @@ pub async fn launch(plan: &NativePlan) -> Result<Tree, LaunchError> {
             })
         }
     }
+}
+
+/// Takes over what a restricted network needs, before anything runs inside.
+async fn open_network(
+    plan: &NativePlan,
+    relays: Option<RelaySockets>,
+    descriptors: Vec<OwnedFd>,
+    link: &GuardLink,
+) -> Result<Option<Network>, LaunchError> {
+    let Some(loopback) = &plan.setup.loopback else {
+        return Ok(None);
+    };
+    let lost = |found: usize| LaunchError::Listeners {
+        reason: format!("{found} descriptors came"),
+    };
+    let mut descriptors = descriptors;
+    let namespace = descriptors.pop().ok_or_else(|| lost(0))?;
+    if descriptors.len() != loopback.ports.len() {
+        return Err(lost(descriptors.len() + 1));
+    }
+    let (http, socks, bridge) = match (relays, &plan.bridge.socat) {
+        (Some(relays), Some(socat)) => {
+            let network = NetworkId::of(&namespace)
+                .map_err(LaunchError::descriptor("the network namespace"))?;
+            let (http, socks) = relays.connect(link, socat, network).await?;
+            (http, socks, Bridge::Socat)
+        }
+        _ => {
+            let [http, socks] =
+                <[OwnedFd; 2]>::try_from(descriptors).map_err(|found| lost(found.len() + 1))?;
+            let listener =
+                |socket| Listener::tcp(socket).map_err(LaunchError::descriptor("a listener"));
+            (listener(http)?, listener(socks)?, Bridge::Guard)
+        }
+    };
+    let (direct, blind) = match low_ports::open_direct(&namespace).await {
+        Ok(direct) => (Some(direct), None),
+        Err(error) => {
+            tracing::warn!(%error, "DNS and low ports are not open inside");
+            (None, Some(error.to_string()))
+        }
+    };
+    Ok(Some(Network {
+        way: WayIn { bridge, blind },
+        namespace: Arc::new(namespace),
+        sockets: Mutex::new(Some(SessionSockets {
+            http,
+            socks,
+            direct,
+            bridge,
+        })),
+    }))
 }
 
 /// A runner that was started and has proved nothing yet.
@@ -103,6 +224,9 @@ async fn start(spawner: &Spawner, plan: &NativePlan) -> Result<Launching, Launch
         (guard, FD_GUARD),
         (control, FD_CONTROL),
     ];
+    if let Some(resolver) = &plan.resolver {
+        fds.push((sealed_memfd(resolver)?, FD_RESOLVER));
+    }
     for block in &plan.blocks {
         fds.push((sealed_memfd(&block.bytes())?, block.fd));
     }

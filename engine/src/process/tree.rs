@@ -6,12 +6,14 @@ use super::guard_link::{ExecFailure, GuardLink, LinkClosed};
 use super::master::Master;
 use super::pty::OpenPty;
 use super::scrollback::Limits;
-use super::{ExecError, LaunchError, OwnedStream, Terminal};
+use super::{ExecError, Inside, LaunchError, OwnedStream, SessionSockets, Terminal};
+use crate::backend::WayIn;
 use crate::error::{Coded, Fix};
 use kotak_guard::proto::{Exec, ExitStatus, Process, ReadyReport, Signal, SignalTarget, Stdio};
 use std::io;
-use std::sync::Arc;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -39,6 +41,18 @@ pub struct Tree {
     pub(super) root: Root,
     pub(super) report: ReadyReport,
     pub(super) next_exec: AtomicU64,
+    /// What only sessions with a network of their own have.
+    pub(super) network: Option<Network>,
+}
+
+/// The network of a session, from the engine's side.
+#[derive(Debug)]
+pub(super) struct Network {
+    pub(super) way: WayIn,
+    /// The namespace, held so that its inode is not given to another.
+    pub(super) namespace: Arc<OwnedFd>,
+    /// Until they are taken.
+    pub(super) sockets: Mutex<Option<SessionSockets>>,
 }
 
 /// A program that was started.
@@ -111,6 +125,33 @@ impl Tree {
         &self.report
     }
 
+    /// The way into its network, as it was found at launch; none where the network is the host's.
+    #[must_use]
+    pub fn way_in(&self) -> Option<&WayIn> {
+        self.network.as_ref().map(|network| &network.way)
+    }
+
+    /// What the session's proxies accept on: once, and none where the network is the host's. Who
+    /// takes them holds the only way out; dropping them closes it.
+    #[must_use]
+    pub fn take_sockets(&self) -> Option<SessionSockets> {
+        let sockets = &self.network.as_ref()?.sockets;
+        sockets
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+
+    /// A handle on its network: who connects, forwards in and out. None where the network is the
+    /// host's.
+    #[must_use]
+    pub fn inside(&self) -> Option<Inside> {
+        Some(Inside {
+            requests: self.link.requests(),
+            network: Arc::clone(&self.network.as_ref()?.namespace),
+        })
+    }
+
     /// Host process id of the runner (bubblewrap) or watcher.
     #[must_use]
     pub fn pid(&self) -> i32 {
@@ -151,6 +192,7 @@ impl Tree {
             cwd: command.cwd,
             env: command.env,
             stdio,
+            service: false,
         };
         let started = self
             .link
@@ -271,7 +313,7 @@ async fn freeze_by_guard(link: &GuardLink) -> Result<(), TreeError> {
 }
 
 /// A connected pair of control sockets: the engine's end and the guard's.
-pub(super) fn control_pair() -> Result<(std::os::fd::OwnedFd, std::os::fd::OwnedFd), LaunchError> {
+pub(super) fn control_pair() -> Result<(OwnedFd, OwnedFd), LaunchError> {
     use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
     socketpair(
         AddressFamily::Unix,

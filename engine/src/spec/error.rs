@@ -1,6 +1,6 @@
 //! Why a spec is refused.
 
-use super::{IdError, PathError};
+use super::{IdError, PathError, PatternError};
 use crate::error::{Coded, Fix};
 
 /// A spec that cannot be launched as written.
@@ -93,6 +93,22 @@ pub enum SpecError {
         /// The mode's name.
         mode: &'static str,
     },
+    /// An entry of an allowlist is no host pattern (REQ EG-4).
+    #[error("{field} cannot be matched: {cause}")]
+    HostPattern {
+        /// Field path on the wire.
+        field: String,
+        /// Why, with the entry.
+        cause: PatternError,
+    },
+    /// An allowlist beside a network that has none.
+    #[error("{field} lists domains and networkMode is \"{mode}\", which has no allowlist")]
+    AllowlistUnused {
+        /// Field name on the wire.
+        field: &'static str,
+        /// The mode's name.
+        mode: &'static str,
+    },
     /// An environment variable's name or value cannot be one.
     #[error("{field} \"{name}\" cannot be an environment variable: {reason}")]
     EnvName {
@@ -125,6 +141,8 @@ impl Coded for SpecError {
             Self::FieldNotEnforced { .. } => "FIELD_NOT_ENFORCED",
             Self::OpenNetworkForRun => "SPEC_OPEN_NETWORK_FOR_RUN",
             Self::NetworkContradiction { .. } => "SPEC_NETWORK_CONTRADICTION",
+            Self::HostPattern { .. } => "SPEC_HOST_PATTERN_INVALID",
+            Self::AllowlistUnused { .. } => "SPEC_ALLOWLIST_UNUSED",
             Self::EnvName { .. } => "SPEC_ENV_INVALID",
             Self::FilenameRulesUnavailable => "FILENAME_RULES_UNAVAILABLE",
         }
@@ -158,6 +176,10 @@ impl Coded for SpecError {
             }
             Self::NetworkContradiction { .. } => {
                 "Set networkMode to \"off\", or leave networkEnabled out.".to_owned()
+            }
+            Self::HostPattern { cause, .. } => return cause.fix(),
+            Self::AllowlistUnused { field, .. } => {
+                format!("Use networkMode \"allowlist\" or \"ask\", or leave {field} out.")
             }
             Self::EnvName { .. } => {
                 "Use letters, digits and underscores, not starting with a digit.".to_owned()

@@ -1,6 +1,6 @@
 //! The checked spec: a witness that validation ran.
 
-use super::{AbsPath, Mode, NetworkMode, SessionId, WorkspaceId};
+use super::{AbsPath, HostPattern, Mode, NetworkMode, SessionId, WorkspaceId};
 use std::path::PathBuf;
 
 /// A spec that passed validation. Only this can become a policy.
@@ -13,6 +13,7 @@ pub struct ValidSpec {
     pub(crate) mode: Mode,
     pub(crate) network: NetworkMode,
     pub(crate) network_field: Option<&'static str>,
+    pub(crate) egress: Vec<HostPattern>,
     pub(crate) protected: Vec<AbsPath>,
     pub(crate) runner_state: Vec<AbsPath>,
     pub(crate) env: ValidEnv,
@@ -68,6 +69,8 @@ pub struct TerminalRequest {
     pub runner_state_dirs: Vec<PathBuf>,
     /// Network; absent is open (REQ TM-2).
     pub network: Option<NetworkMode>,
+    /// Extra allowed domains (REQ TM-5), wildcards as REQ EG-4; only with `allowlist` and `ask`.
+    pub extra_domains: Vec<String>,
     /// Which variables of the host reach the payload.
     pub env_policy: super::EnvPolicy,
 }
@@ -109,10 +112,18 @@ impl ValidSpec {
         self.network
     }
 
-    /// The field by which the network was chosen, where it was not left to the default.
+    /// The field by which the network was chosen, where it was not left to the default: of its
+    /// mode, else of its allowlist.
     #[must_use]
     pub fn network_field(&self) -> Option<&'static str> {
         self.network_field
+    }
+
+    /// What it may reach besides the baseline and GitHub (REQ EG-5), each entry once; empty unless
+    /// the network is `allowlist` or `ask`.
+    #[must_use]
+    pub fn egress_allowlist(&self) -> &[HostPattern] {
+        &self.egress
     }
 
     /// The working directory that the spec names.

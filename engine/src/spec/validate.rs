@@ -2,12 +2,15 @@
 
 use super::json::{offset_of, path_at};
 use super::{
-    AbsPath, EnvPolicy, ExecRestriction, Form, NetworkMode, Resources, SandboxSpec, SessionId,
-    SpecError, TerminalRequest, ValidBind, ValidEnv, ValidSpec, WorkspaceId,
+    AbsPath, EnvPolicy, ExecRestriction, Form, HostPattern, NetworkMode, Resources, SandboxSpec,
+    SessionId, SpecError, TerminalRequest, ValidBind, ValidEnv, ValidSpec, WorkspaceId,
 };
 
 /// Places that every sandbox has of its own, so nothing of the host's can be granted there.
 const RESERVED: [&str; 4] = ["/proc", "/sys", "/dev", "/run/kotak"];
+
+/// The field of a terminal's request with its extra domains.
+const EXTRA_DOMAINS: &str = "extraDomains";
 
 impl SandboxSpec {
     /// Reads a spec from JSON; unknown fields are refused.
@@ -43,6 +46,7 @@ impl SandboxSpec {
         let workspace_id = workspace_id(&self.workspace_id)?;
         self.refuse_unenforced()?;
         let network = self.run_network()?;
+        let listed = allowlist("egressAllowlist", &self.egress_allowlist)?;
         let binds = self.binds()?;
         let protected = paths("protectedPaths", &self.protected_paths)?;
         let runner_state = paths("runnerStateDirs", &self.runner_state_dirs)?;
@@ -77,7 +81,12 @@ impl SandboxSpec {
             network_field: match (self.network_mode, self.network_enabled) {
                 (Some(_), _) => Some("networkMode"),
                 (None, false) => Some("networkEnabled"),
-                (None, true) => None,
+                (None, true) => (!listed.is_empty()).then_some("egressAllowlist"),
+            },
+            egress: match network {
+                NetworkMode::Allowlist | NetworkMode::Ask => listed,
+                // An empty allowlist, whatever the list says (REQ EG-7).
+                NetworkMode::Open | NetworkMode::Off => Vec::new(),
             },
             protected,
             runner_state,
@@ -98,11 +107,6 @@ impl SandboxSpec {
     /// A field whose mechanism does not exist is refused by name, never ignored.
     fn refuse_unenforced(&self) -> Result<(), SpecError> {
         let fields = [
-            (
-                "egressAllowlist",
-                !self.egress_allowlist.is_empty(),
-                "there is no egress proxy yet, so a restricted network has no route out at all",
-            ),
             (
                 "filenameRules",
                 !self.filename_rules.globs.is_empty() || !self.filename_rules.exceptions.is_empty(),
@@ -143,6 +147,12 @@ impl SandboxSpec {
     /// The network of a run: never open (REQ EG-8).
     fn run_network(&self) -> Result<NetworkMode, SpecError> {
         match (self.network_enabled, self.network_mode) {
+            (_, Some(NetworkMode::Open)) if !self.egress_allowlist.is_empty() => {
+                Err(SpecError::AllowlistUnused {
+                    field: "egressAllowlist",
+                    mode: "open",
+                })
+            }
             (_, Some(NetworkMode::Open)) => Err(SpecError::OpenNetworkForRun),
             (false, Some(NetworkMode::Allowlist)) => {
                 Err(SpecError::NetworkContradiction { mode: "allowlist" })
@@ -208,14 +218,30 @@ impl ValidSpec {
                 )
             })
             .collect::<Result<_, _>>()?;
+        let network = request.network.unwrap_or(NetworkMode::Open);
+        let egress = allowlist(EXTRA_DOMAINS, &request.extra_domains)?;
+        let unused = match network {
+            NetworkMode::Allowlist | NetworkMode::Ask => None,
+            NetworkMode::Open => Some("open"),
+            NetworkMode::Off => Some("off"),
+        };
+        if let Some(mode) = unused
+            && !egress.is_empty()
+        {
+            return Err(SpecError::AllowlistUnused {
+                field: EXTRA_DOMAINS,
+                mode,
+            });
+        }
         Ok(Self {
             session_id: session_id(&request.session_id)?,
             workspace_id: workspace_id(&request.workspace_id)?,
             agent_id: None,
             form: Form::Terminal { cwd },
             mode: request.mode,
-            network: request.network.unwrap_or(NetworkMode::Open),
+            network,
             network_field: request.network.map(|_| "networkMode"),
+            egress,
             protected,
             runner_state: request
                 .runner_state_dirs
@@ -245,6 +271,22 @@ fn workspace_id(text: &str) -> Result<WorkspaceId, SpecError> {
         field: "workspaceId",
         cause,
     })
+}
+
+/// Reads every entry of an allowlist; each is kept once (REQ EG-4).
+fn allowlist(field: &str, texts: &[String]) -> Result<Vec<HostPattern>, SpecError> {
+    let mut seen = std::collections::HashSet::new();
+    let mut patterns = Vec::with_capacity(texts.len());
+    for (index, text) in texts.iter().enumerate() {
+        let pattern = HostPattern::parse(text).map_err(|cause| SpecError::HostPattern {
+            field: format!("{field}[{index}]"),
+            cause,
+        })?;
+        if seen.insert(pattern.clone()) {
+            patterns.push(pattern);
+        }
+    }
+    Ok(patterns)
 }
 
 fn paths(field: &str, texts: &[String]) -> Result<Vec<AbsPath>, SpecError> {

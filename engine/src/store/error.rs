@@ -69,6 +69,21 @@ pub enum StoreError {
     /// The thread that owns the database is gone or was never started.
     #[error("the history is not available: its thread does not run")]
     Stopped,
+    /// The history cannot be written out.
+    #[error("the history cannot be written to {}", path.display())]
+    Export {
+        /// To which file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// No rule can be kept any more.
+    #[error("there are {limit} rules already, and no more are kept")]
+    TooManyRules {
+        /// How many there are.
+        limit: u32,
+    },
     /// The window's layout is larger than any layout is.
     #[error("the layout is {size} bytes, more than the {limit} that are kept")]
     LayoutTooLarge {
@@ -89,6 +104,8 @@ impl Coded for StoreError {
             Self::Unopenable { .. } | Self::Sql { .. } => "DATABASE_UNAVAILABLE",
             Self::RowsDropped { .. } => "HISTORY_ROWS_DROPPED",
             Self::Stopped => "HISTORY_STOPPED",
+            Self::Export { .. } => "EXPORT_FAILED",
+            Self::TooManyRules { .. } => "TOO_MANY_RULES",
             Self::LayoutTooLarge { .. } => "LAYOUT_TOO_LARGE",
         }
     }
@@ -115,6 +132,12 @@ impl Coded for StoreError {
                 Fix::words("Free some space, or make the state directory writable.")
             }
             Self::Stopped => Fix::words("Start Kotak again."),
+            Self::Export { .. } => {
+                Fix::words("Choose a folder that exists, that you may write to, and that has room.")
+            }
+            Self::TooManyRules { .. } => {
+                Fix::words("Remove rules that are not needed, or use patterns that cover several.")
+            }
             Self::LayoutTooLarge { .. } => Fix::words("Close some tabs."),
         })
     }

@@ -1,20 +1,21 @@
 //! The store as its users hold it.
 
+use super::activity::{self, HistoryBound, Inbox, Recorder, SessionTotals};
 use super::dirs::Dirs;
 use super::engine_id::EngineId;
 use super::error::StoreError;
 use super::open;
 use super::record::{SessionEnd, SessionRecord, SessionStart};
 use super::row::{self, Write};
-use super::writer::{FILE_NAME, Message, Place, Writer, now_ms};
-use crate::api::LaunchRequest;
+use super::writer::{Change, FILE_NAME, Message, Place, Writer, now_ms};
+use crate::api::{ActivityPage, ActivityQuery, LaunchRequest, Timeline};
 use crate::backend::SandboxBackend;
 use crate::error::{Coded, Problem};
 use crate::manager::SandboxState;
 use rusqlite::Connection;
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 /// Bytes of a layout.
@@ -29,6 +30,8 @@ const LAYOUT_KEY: &str = "layout";
 pub struct Store {
     messages: Sender<Message>,
     engine: EngineId,
+    inbox: Arc<Inbox>,
+    bound: HistoryBound,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -37,6 +40,12 @@ impl Store {
     /// file it keeps its rows in memory, and the problems say why.
     #[must_use]
     pub fn open(dirs: &Dirs) -> (Self, Vec<Problem>) {
+        Self::open_with(dirs, HistoryBound::default())
+    }
+
+    /// The same with another bound on the history of connections and refusals.
+    #[must_use]
+    pub fn open_with(dirs: &Dirs, bound: HistoryBound) -> (Self, Vec<Problem>) {
         let engine = EngineId::current();
         let mut problems = Vec::new();
         let place = match prepared_path(dirs) {
@@ -46,13 +55,20 @@ impl Store {
                 Place::Memory(None)
             }
         };
-        let mut writer = Writer::new(place, engine.clone(), problems);
+        let inbox = Arc::new(Inbox::default());
+        let mut writer = Writer::new(place, engine.clone(), problems, Arc::clone(&inbox), bound);
         writer.open_first();
         let problems = writer.take_notices();
-        Self::start(engine, writer, problems)
+        Self::start(engine, inbox, bound, writer, problems)
     }
 
-    fn start(engine: EngineId, writer: Writer, mut problems: Vec<Problem>) -> (Self, Vec<Problem>) {
+    fn start(
+        engine: EngineId,
+        inbox: Arc<Inbox>,
+        bound: HistoryBound,
+        writer: Writer,
+        mut problems: Vec<Problem>,
+    ) -> (Self, Vec<Problem>) {
         let (messages, received) = channel();
         let thread = std::thread::Builder::new()
             .name("kotak-store".to_owned())
@@ -70,6 +86,8 @@ impl Store {
             Self {
                 messages,
                 engine,
+                inbox,
+                bound,
                 thread: Mutex::new(thread),
             },
             problems,
@@ -169,6 +187,60 @@ impl Store {
         self.read(move |connection| row::choices(connection, limit))
     }
 
+    /// Puts connections and refusals down.
+    #[must_use]
+    pub fn recorder(&self) -> Recorder {
+        Recorder {
+            inbox: Arc::clone(&self.inbox),
+            messages: self.messages.clone(),
+        }
+    }
+
+    /// A page of connections and refusals, newest first.
+    ///
+    /// # Errors
+    /// The history cannot be read.
+    pub fn activity(&self, query: &ActivityQuery) -> Result<ActivityPage, StoreError> {
+        let (query, bound) = (query.clone(), self.bound);
+        self.read(move |connection| activity::page(connection, &query, bound))
+    }
+
+    /// Connections and refusals over time, of one session or of all: `steps` equal steps (at most
+    /// 2,000) from `from_ms` on, the last one at or after `to_ms`.
+    ///
+    /// # Errors
+    /// The history cannot be read.
+    pub fn timeline(
+        &self,
+        session: Option<&str>,
+        from_ms: u64,
+        to_ms: u64,
+        steps: u32,
+    ) -> Result<Timeline, StoreError> {
+        let session = session.map(str::to_owned);
+        self.read(move |connection| {
+            activity::timeline(connection, session.as_deref(), from_ms, to_ms, steps)
+        })
+    }
+
+    /// What a session's attempts came to: every one of them, with a row or without.
+    ///
+    /// # Errors
+    /// The history cannot be read.
+    pub fn totals(&self, session: &str) -> Result<SessionTotals, StoreError> {
+        let session = session.to_owned();
+        self.read(move |connection| activity::totals(connection, &session))
+    }
+
+    /// Whether any session was ever allowed to reach a host, as far as the history goes.
+    ///
+    /// # Errors
+    /// The history cannot be read.
+    pub fn allowed_before(&self, host: &str) -> Result<bool, StoreError> {
+        let host = host.to_owned();
+        self.read(move |connection| activity::allowed_before(connection, &host))
+    }
+
     /// Waits until all changes made so far were tried; true when none is left waiting.
     #[must_use]
     pub fn flush(&self) -> bool {
@@ -180,7 +252,31 @@ impl Store {
         self.send(Message::Write(write));
     }
 
-    fn read<T, F>(&self, query: F) -> Result<T, StoreError>
+    /// Makes a change now, or says why it cannot be made.
+    pub(super) fn change<T, F>(&self, change: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Connection) -> Result<T, ChangeError> + Send + 'static,
+    {
+        let (answer, wait) = sync_channel(1);
+        let change: Change = Box::new(move |connection| {
+            let result = connection.and_then(|connection| {
+                let path = connection.path().unwrap_or_default().to_owned();
+                change(connection).map_err(|error| match error {
+                    ChangeError::Refused(refusal) => refusal,
+                    ChangeError::Sql(error) => {
+                        open::store_error(std::path::Path::new(&path), error)
+                    }
+                })
+            });
+            // Whoever changes waits for the answer; it cannot have gone.
+            let _sent = answer.send(result);
+        });
+        self.send(Message::Change(change));
+        wait.recv().unwrap_or(Err(StoreError::Stopped))
+    }
+
+    pub(super) fn read<T, F>(&self, query: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -199,7 +295,7 @@ impl Store {
         wait.recv().unwrap_or(Err(StoreError::Stopped))
     }
 
-    fn send(&self, message: Message) -> bool {
+    pub(super) fn send(&self, message: Message) -> bool {
         let sent = self.messages.send(message).is_ok();
         if !sent {
             tracing::warn!("the store's thread does not run; a change was not recorded");
@@ -216,6 +312,21 @@ impl Drop for Store {
             // A panic of that thread has been reported by the panic hook.
             let _ended = thread.join();
         }
+    }
+}
+
+/// Why a change was not made.
+#[derive(Debug)]
+pub(super) enum ChangeError {
+    /// A rule of the store's own.
+    Refused(StoreError),
+    /// A statement failed.
+    Sql(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for ChangeError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sql(error)
     }
 }
 

@@ -1,7 +1,9 @@
 //! The statements: what is written, and what is read.
 
+use super::activity;
 use super::engine_id::{EngineId, Life};
 use super::record::{SessionEnd, SessionRecord, SessionStart};
+use super::rules;
 use crate::api::LaunchRequest;
 use crate::backend::SandboxBackend;
 use crate::manager::SandboxState;
@@ -85,6 +87,7 @@ pub(super) fn apply(
             .execute(params![id, own.start, backend.as_ref().and_then(word), word(state)])?,
         Write::Ended { id, end } => {
             let (code, message) = end.error.clone().unzip();
+            rules::session_ended(connection, id)?;
             connection
                 .prepare_cached(
                     "UPDATE session SET state = ?3, exit_code = ?4, signal = ?5, error_code = ?6,
@@ -168,6 +171,8 @@ pub(super) fn tidy(connection: &Connection, own: &EngineId, now_ms: u64) -> rusq
             (SELECT seq FROM session ORDER BY seq DESC LIMIT 1 OFFSET ?1)",
         [KEPT_SESSIONS],
     )?;
+    activity::tidy(connection)?;
+    rules::tidy(connection)?;
     Ok(())
 }
 
@@ -246,17 +251,17 @@ fn record(row: &Row<'_>) -> rusqlite::Result<SessionRecord> {
 }
 
 /// The wire name of a plain enum.
-fn word<T: Serialize>(value: &T) -> Option<String> {
+pub(super) fn word<T: Serialize>(value: &T) -> Option<String> {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(name)) => Some(name),
         Ok(_) | Err(_) => None,
     }
 }
 
-fn read_word<T: DeserializeOwned>(name: &str) -> Option<T> {
+pub(super) fn read_word<T: DeserializeOwned>(name: &str) -> Option<T> {
     serde_json::from_value(serde_json::Value::String(name.to_owned())).ok()
 }
 
-fn millis(ms: u64) -> i64 {
+pub(super) fn millis(ms: u64) -> i64 {
     i64::try_from(ms).unwrap_or(i64::MAX)
 }

@@ -6,7 +6,7 @@ use rusqlite::{Connection, TransactionBehavior};
 const APPLICATION_ID: i64 = 0x4B4F_5441;
 
 /// Step `n` leads from version `n` to `n + 1`.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     "CREATE TABLE session (
         seq INTEGER PRIMARY KEY,
         id TEXT NOT NULL,
@@ -36,10 +36,85 @@ const MIGRATIONS: [&str; 2] = [
         last_choice TEXT,
         chosen_at_ms INTEGER
     ) STRICT, WITHOUT ROWID;",
+    // `id` holds the time, so that rows of all engines lie in the order in which they came.
+    // `activity_total` counts every attempt, `activity_flood` those without a row, by the minute;
+    // `since_ms` tells the runs of a session id that is used again apart.
+    "CREATE TABLE activity (
+        id INTEGER PRIMARY KEY,
+        session_id TEXT NOT NULL,
+        at_ms INTEGER NOT NULL,
+        last_ms INTEGER NOT NULL,
+        outcome TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        action TEXT NOT NULL,
+        target TEXT NOT NULL,
+        unicode TEXT,
+        why TEXT NOT NULL,
+        way_out TEXT,
+        count INTEGER NOT NULL,
+        process TEXT,
+        actor TEXT,
+        evidence TEXT NOT NULL,
+        raw TEXT,
+        host TEXT,
+        connection TEXT
+    ) STRICT;
+    CREATE INDEX activity_session ON activity (session_id, id);
+    CREATE INDEX activity_open ON activity (session_id) WHERE outcome = 'open';
+    CREATE INDEX activity_host ON activity (host) WHERE outcome IN ('allowed', 'open');
+    CREATE TABLE activity_total (
+        session_id TEXT NOT NULL,
+        since_ms INTEGER NOT NULL,
+        outcome TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        total INTEGER NOT NULL,
+        only_counted INTEGER NOT NULL,
+        pruned INTEGER NOT NULL DEFAULT 0,
+        last_ms INTEGER NOT NULL,
+        PRIMARY KEY (session_id, since_ms, outcome, reason)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE activity_flood (
+        session_id TEXT NOT NULL,
+        slot_ms INTEGER NOT NULL,
+        since_ms INTEGER NOT NULL,
+        outcome TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        count INTEGER NOT NULL,
+        PRIMARY KEY (session_id, slot_ms, since_ms, outcome, reason)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE rule (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        pattern TEXT NOT NULL,
+        allow INTEGER NOT NULL,
+        session_id TEXT,
+        workspace TEXT NOT NULL,
+        origin TEXT NOT NULL,
+        created_at_ms INTEGER NOT NULL
+    ) STRICT;
+    CREATE UNIQUE INDEX rule_once ON rule (pattern, workspace, coalesce(session_id, ''));
+    CREATE TABLE grants (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        kind TEXT NOT NULL,
+        value TEXT NOT NULL,
+        session_id TEXT,
+        workspace TEXT NOT NULL,
+        created_at_ms INTEGER NOT NULL
+    ) STRICT;
+    CREATE UNIQUE INDEX grants_once
+        ON grants (kind, value, workspace, coalesce(session_id, ''));",
 ];
 
 /// Every table that the newest version has.
-const TABLES: [&str; 3] = ["folder", "session", "setting"];
+const TABLES: [&str; 8] = [
+    "activity",
+    "activity_flood",
+    "activity_total",
+    "folder",
+    "grants",
+    "rule",
+    "session",
+    "setting",
+];
 
 /// The newest version known.
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;

@@ -1,15 +1,18 @@
 //! The one thread that owns the database.
 
+use super::activity::{self, HistoryBound, Inbox};
 use super::engine_id::EngineId;
 use super::error::StoreError;
 use super::open::{self, OpenFile};
 use super::row::{self, Write};
+use super::rules::{self, RulesListener};
 use crate::error::{Coded, Problem};
 use rusqlite::{Connection, TransactionBehavior};
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// File name in the state directory.
 pub(super) const FILE_NAME: &str = "store.sqlite";
@@ -18,13 +21,28 @@ const PENDING_LIMIT: usize = 4096;
 /// How often a change that could not be written is tried again.
 const RETRY_EVERY: Duration = Duration::from_secs(2);
 
+/// How long activity is collected for one transaction.
+const COLLECT: Duration = Duration::from_millis(50);
+/// How often rules that other engines change are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Writes of activity after which the history's bound is looked at.
+const PRUNE_EVERY: u32 = 50;
+
 /// A reader's question; it is given the database or why there is none.
 pub(super) type Query = Box<dyn FnOnce(Result<&Connection, StoreError>) + Send>;
+
+/// A change whose result is waited for; it is given the database or why there is none.
+pub(super) type Change = Box<dyn FnOnce(Result<&mut Connection, StoreError>) + Send>;
 
 /// What the thread is asked to do.
 pub(super) enum Message {
     Write(Write),
+    /// Something waits in the inbox.
+    Activity,
     Read(Query),
+    /// Done at once or not at all.
+    Change(Change),
+    ListenRules(RulesListener),
     Listen(Box<dyn Fn(Problem) + Send>),
     Flush(SyncSender<bool>),
     Stop,
@@ -60,11 +78,30 @@ pub(super) struct Writer {
     last_code: Option<&'static str>,
     notices: Vec<Problem>,
     listener: Option<Box<dyn Fn(Problem) + Send>>,
+    /// Activity that could not be written yet.
+    inbox: Arc<Inbox>,
+    /// When the activity that waits is written.
+    write_at: Option<Instant>,
+    bound: HistoryBound,
+    /// Writes of activity until the bound is looked at.
+    until_prune: u32,
+    rules: rules::Watch,
 }
 
 impl Writer {
-    pub(super) fn new(place: Place, engine: EngineId, notices: Vec<Problem>) -> Self {
+    pub(super) fn new(
+        place: Place,
+        engine: EngineId,
+        notices: Vec<Problem>,
+        inbox: Arc<Inbox>,
+        bound: HistoryBound,
+    ) -> Self {
         Self {
+            inbox,
+            write_at: None,
+            bound,
+            until_prune: 1,
+            rules: rules::Watch::default(),
             place,
             engine,
             pending: VecDeque::new(),
@@ -82,10 +119,9 @@ impl Writer {
 
     pub(super) fn run(mut self, received: &Receiver<Message>) {
         loop {
-            let message = if self.pending.is_empty() {
-                received.recv().map_err(|_| RecvTimeoutError::Disconnected)
-            } else {
-                received.recv_timeout(RETRY_EVERY)
+            let message = match self.next_wait() {
+                None => received.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(wait) => received.recv_timeout(wait),
             };
             match message {
                 Ok(Message::Write(write)) => {
@@ -96,7 +132,16 @@ impl Writer {
                         self.try_pending();
                     }
                 }
+                Ok(Message::Activity) => {
+                    self.write_at
+                        .get_or_insert_with(|| Instant::now() + COLLECT);
+                }
                 Ok(Message::Read(query)) => self.answer(query),
+                Ok(Message::Change(change)) => self.change(change),
+                Ok(Message::ListenRules(listener)) => {
+                    self.rules.listener = Some(listener);
+                    self.look_at_rules();
+                }
                 Ok(Message::Listen(listener)) => {
                     self.listener = Some(listener);
                     for notice in self.take_notices() {
@@ -106,15 +151,88 @@ impl Writer {
                 Ok(Message::Flush(done)) => {
                     self.try_pending();
                     // Whoever asked may have stopped waiting.
-                    let _sent = done.send(self.pending.is_empty());
+                    let _sent = done.send(self.pending.is_empty() && self.inbox.is_empty());
                 }
-                Err(RecvTimeoutError::Timeout) => self.try_pending(),
+                Err(RecvTimeoutError::Timeout) => {
+                    if !self.pending.is_empty() {
+                        self.try_pending();
+                    }
+                    self.look_at_rules();
+                }
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => {
                     self.try_pending();
                     return;
                 }
             }
+            // However many messages come, what was collected is not kept waiting.
+            if self.write_at.is_some_and(|at| at <= Instant::now()) {
+                self.try_pending();
+            }
         }
+    }
+
+    /// How long the thread may sleep; for ever without a value.
+    fn next_wait(&self) -> Option<Duration> {
+        let retry = (!self.pending.is_empty()).then_some(RETRY_EVERY);
+        let look = self.rules.listener.is_some().then_some(LOOK_EVERY);
+        let write = self
+            .write_at
+            .map(|at| at.saturating_duration_since(Instant::now()));
+        [retry, look, write].into_iter().flatten().min()
+    }
+
+    /// The open database, after what waited was written.
+    fn ready(&mut self) -> Result<&mut Connection, StoreError> {
+        self.try_pending();
+        self.connect()?;
+        self.open_connection().ok_or(StoreError::Stopped)
+    }
+
+    fn open_connection(&mut self) -> Option<&mut Connection> {
+        match &mut self.place {
+            Place::File { open, .. } => open.as_mut().map(|file| &mut file.connection),
+            Place::Memory(connection) => connection.as_mut(),
+        }
+    }
+
+    fn change(&mut self, change: Change) {
+        change(self.ready());
+        self.look_at_rules();
+    }
+
+    /// Tells of rules that changed, here or in another engine.
+    fn look_at_rules(&mut self) {
+        if self.rules.listener.is_none() || self.connect().is_err() {
+            return;
+        }
+        let connection = match &mut self.place {
+            Place::File { open, .. } => open.as_mut().map(|file| &mut file.connection),
+            Place::Memory(connection) => connection.as_mut(),
+        };
+        if let Some(connection) = connection {
+            self.rules.look(connection);
+        }
+    }
+
+    /// Lets old activity go now and then, a piece at a time.
+    fn prune(&mut self) {
+        self.until_prune = self.until_prune.saturating_sub(1);
+        if self.until_prune > 0 {
+            return;
+        }
+        let bound = self.bound;
+        let pruned = self
+            .open_connection()
+            .map(|connection| activity::prune(connection, bound, now_ms()));
+        self.until_prune = match pruned {
+            // There is more: after the next write already.
+            Some(Ok(true)) => 1,
+            Some(Ok(false)) | None => PRUNE_EVERY,
+            Some(Err(error)) => {
+                tracing::warn!(%error, "old activity could not be let go");
+                PRUNE_EVERY
+            }
+        };
     }
 
     /// The first opening decides whether there can be a file at all.
@@ -129,6 +247,8 @@ impl Writer {
                 | StoreError::Sql { .. }
                 | StoreError::RowsDropped { .. }
                 | StoreError::Stopped
+                | StoreError::Export { .. }
+                | StoreError::TooManyRules { .. }
                 | StoreError::LayoutTooLarge { .. } => false,
             };
             self.tell_once(&error);
@@ -175,11 +295,13 @@ impl Writer {
     }
 
     fn try_pending(&mut self) {
+        self.write_at = None;
         // One more try right away when the file turns out to be damaged: opening replaces it.
         for _ in 0..2 {
             match self.write_pending() {
                 Ok(()) => {
                     self.last_code = None;
+                    self.prune();
                     if self.dropped > 0 {
                         let dropped = std::mem::take(&mut self.dropped);
                         self.tell(StoreError::RowsDropped { dropped }.problem());
@@ -193,15 +315,18 @@ impl Writer {
                 }
                 Err(Halt::Error(error)) => {
                     self.tell_once(&error);
-                    return;
+                    break;
                 }
             }
+        }
+        if !self.inbox.is_empty() {
+            self.write_at = Some(Instant::now() + RETRY_EVERY);
         }
     }
 
     /// Writes everything that waits in one transaction, or nothing.
     fn write_pending(&mut self) -> Result<(), Halt> {
-        if self.pending.is_empty() {
+        if self.pending.is_empty() && self.inbox.is_empty() {
             return Ok(());
         }
         self.connect().map_err(Halt::Error)?;
@@ -222,22 +347,15 @@ impl Writer {
                 Halt::Error(open::store_error(&path, error))
             }
         };
-        let transaction = connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(halt)?;
-        let mut refused = 0;
-        for write in &self.pending {
-            match row::apply(&transaction, &self.engine, write) {
-                Ok(()) => {}
-                // A row that the schema can never take must not hold up the others.
-                Err(error) if open::is_refusal(&error) => {
-                    tracing::error!(%error, "a history row was refused");
-                    refused += 1;
-                }
-                Err(error) => return Err(halt(error)),
+        let waiting = self.inbox.take();
+        let written = write_all(connection, &self.engine, &self.pending, &waiting);
+        let refused = match written {
+            Ok(refused) => refused,
+            Err(error) => {
+                self.inbox.give_back(waiting);
+                return Err(halt(error));
             }
-        }
-        transaction.commit().map_err(halt)?;
+        };
         self.pending.clear();
         self.dropped += refused;
         Ok(())
@@ -245,6 +363,9 @@ impl Writer {
 
     /// Answers a query with what is in the file and what still waits to be.
     fn answer(&mut self, query: Query) {
+        if self.pending.is_empty() && !self.inbox.is_empty() {
+            self.try_pending();
+        }
         if self.pending.is_empty()
             && let Err(error) = self.connect()
         {
@@ -259,17 +380,23 @@ impl Writer {
             Place::File { open: None, .. } | Place::Memory(None) => {
                 match open::in_memory() {
                     Ok(mut connection) => {
-                        with_pending(&mut connection, &self.engine, &self.pending, query);
+                        with_pending(
+                            &mut connection,
+                            &self.engine,
+                            &self.pending,
+                            &self.inbox,
+                            query,
+                        );
                     }
                     Err(error) => query(Err(error)),
                 }
                 return;
             }
         };
-        if self.pending.is_empty() {
+        if self.pending.is_empty() && self.inbox.is_empty() {
             query(Ok(connection));
         } else {
-            with_pending(connection, &self.engine, &self.pending, query);
+            with_pending(connection, &self.engine, &self.pending, &self.inbox, query);
         }
     }
 
@@ -302,6 +429,7 @@ fn with_pending(
     connection: &mut Connection,
     engine: &EngineId,
     pending: &VecDeque<Write>,
+    inbox: &Inbox,
     query: Query,
 ) {
     match connection.transaction_with_behavior(TransactionBehavior::Deferred) {
@@ -311,6 +439,9 @@ fn with_pending(
                     break;
                 }
             }
+            if let Err(error) = inbox.peek(|waiting| activity::apply(&transaction, waiting)) {
+                tracing::debug!(%error, "what waits is not shown");
+            }
             query(Ok(&transaction));
             // Dropping the transaction rolls it back.
         }
@@ -319,4 +450,35 @@ fn with_pending(
             error,
         ))),
     }
+}
+
+/// Writes all in one transaction; gives the number of changes that the schema can never take.
+fn write_all(
+    connection: &mut Connection,
+    engine: &EngineId,
+    pending: &VecDeque<Write>,
+    activity: &activity::Waiting,
+) -> rusqlite::Result<u64> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut refused = 0;
+    for write in pending {
+        match row::apply(&transaction, engine, write) {
+            Ok(()) => {}
+            // A row that the schema can never take must not hold up the others.
+            Err(error) if open::is_refusal(&error) => {
+                tracing::error!(%error, "a history row was refused");
+                refused += 1;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    match activity::apply(&transaction, activity) {
+        Err(error) if open::is_refusal(&error) => {
+            tracing::error!(%error, "activity was refused");
+            refused += 1;
+        }
+        other => other?,
+    }
+    transaction.commit()?;
+    Ok(refused)
 }

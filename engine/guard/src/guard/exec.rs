@@ -316,6 +316,7 @@ mod tests {
                 .map(|(key, value)| (key.to_vec(), value.to_vec()))
                 .collect(),
             stdio: Stdio::Pipes,
+            service: false,
         }
     }
 

@@ -1,11 +1,15 @@
 //! The guard itself.
 
+mod connect;
+mod connectors;
 mod everybody;
 mod exec;
 mod freeze;
+mod helper;
 mod processes;
 mod session;
 mod setup;
+mod sockets;
 mod sys;
 mod verify;
 
@@ -54,8 +58,12 @@ const OUTLIVED: [Signal; 12] = [
 
 /// Everything a guard does.
 pub(crate) fn run() -> ExitCode {
-    let Some((life, number)) = arguments(std::env::args_os().skip(1)) else {
-        eprintln!("kotak-guard: usage: kotak-guard native|host DESCRIPTOR");
+    let mut words = std::env::args_os().skip(1).peekable();
+    if words.next_if(|word| word == "connect").is_some() {
+        return connect::run(words);
+    }
+    let Some((mode, number)) = arguments(words) else {
+        eprintln!("kotak-guard: usage: kotak-guard native|host|helper DESCRIPTOR");
         return ExitCode::from(MISUSED);
     };
     let (control, signals) = match take_over(number) {
@@ -65,7 +73,11 @@ pub(crate) fn run() -> ExitCode {
             return ExitCode::from(MISUSED);
         }
     };
-    match serve(life, control, signals) {
+    let served = match mode {
+        Mode::Life(life) => serve(life, control, signals),
+        Mode::Helper => helper::serve(&control).map(|()| ExitCode::SUCCESS),
+    };
+    match served {
         Ok(code) => code,
         Err(error) => {
             eprintln!("kotak-guard: {error}");
@@ -74,10 +86,20 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-fn arguments(mut words: impl Iterator<Item = OsString>) -> Option<(Life, i32)> {
-    let life = match words.next()?.to_str()? {
-        "native" => Life::Native,
-        "host" => Life::Host,
+/// What the command line asks for, when it is to serve an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// To guard a session.
+    Life(Life),
+    /// To open ports in a sandbox's network.
+    Helper,
+}
+
+fn arguments(mut words: impl Iterator<Item = OsString>) -> Option<(Mode, i32)> {
+    let mode = match words.next()?.to_str()? {
+        "native" => Mode::Life(Life::Native),
+        "host" => Mode::Life(Life::Host),
+        "helper" => Mode::Helper,
         _ => return None,
     };
     let number = words
@@ -86,7 +108,7 @@ fn arguments(mut words: impl Iterator<Item = OsString>) -> Option<(Life, i32)> {
         .parse()
         .ok()
         .filter(|number| *number > 2)?;
-    words.next().is_none().then_some((life, number))
+    words.next().is_none().then_some((mode, number))
 }
 
 /// Takes the control socket, closes whatever else was inherited, leaves the terminal and the
@@ -127,6 +149,9 @@ fn serve(life: Life, control: OwnedFd, signals: SignalFd) -> Result<ExitCode, Wi
         | Request::Freeze
         | Request::Thaw
         | Request::Processes { .. }
+        | Request::WhoConnects { .. }
+        | Request::Connect { .. }
+        | Request::Listen { .. }
         | Request::Shutdown { .. } => Err(check("protocol", "the first message is no set-up")),
     };
     let ready = match prepared {
@@ -148,14 +173,16 @@ fn serve(life: Life, control: OwnedFd, signals: SignalFd) -> Result<ExitCode, Wi
 mod tests {
     use super::*;
 
-    fn parsed(words: &[&str]) -> Option<(Life, i32)> {
+    fn parsed(words: &[&str]) -> Option<(Mode, i32)> {
         arguments(words.iter().map(OsString::from))
     }
 
     #[test]
     fn the_command_line_is_a_role_and_a_descriptor() {
-        assert_eq!(parsed(&["native", "13"]), Some((Life::Native, 13)));
-        assert_eq!(parsed(&["host", "3"]), Some((Life::Host, 3)));
+        let native = Mode::Life(Life::Native);
+        assert_eq!(parsed(&["native", "13"]), Some((native, 13)));
+        assert_eq!(parsed(&["host", "3"]), Some((Mode::Life(Life::Host), 3)));
+        assert_eq!(parsed(&["helper", "13"]), Some((Mode::Helper, 13)));
         for wrong in [
             &[][..],
             &["native"],

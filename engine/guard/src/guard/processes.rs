@@ -3,7 +3,12 @@
 use super::sys;
 use kotak_guard::proto::Process;
 use nix::errno::Errno;
-use std::{collections::BTreeMap, fs, io::Read, os::fd::AsFd};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    io::Read,
+    os::fd::AsFd,
+};
 
 /// Longest command line in bytes that is reported.
 const COMMAND_LINE_BYTES: u64 = 4096;
@@ -155,10 +160,10 @@ fn parents_first(guard: i32, scope: Scope, all: Vec<Member>) -> Vec<Member> {
     ordered
 }
 
-/// The members as the protocol reports them.
-pub(crate) fn report(scope: Scope) -> Vec<Process> {
+/// The members as the protocol reports them, without the given ones and their descendants.
+pub(crate) fn report(scope: Scope, services: BTreeSet<i32>) -> Vec<Process> {
     let mut budget = REPORT_BYTES;
-    members(scope)
+    without(services, members(scope))
         .into_iter()
         .take(REPORT_PROCESSES)
         .map(|member| Process {
@@ -170,6 +175,19 @@ pub(crate) fn report(scope: Scope) -> Vec<Process> {
             tpgid: member.tpgid,
             state: member.state,
             comm: member.comm,
+        })
+        .collect()
+}
+
+/// Parents come before their children in `all`.
+fn without(mut hidden: BTreeSet<i32>, all: Vec<Member>) -> Vec<Member> {
+    all.into_iter()
+        .filter(|member| {
+            let hide = hidden.contains(&member.pid) || hidden.contains(&member.ppid);
+            if hide {
+                hidden.insert(member.pid);
+            }
+            !hide
         })
         .collect()
 }
@@ -194,7 +212,8 @@ fn within(budget: &mut usize, words: impl FnOnce() -> Vec<String>) -> Vec<String
     }
 }
 
-fn command_line(pid: i32) -> Vec<String> {
+/// At most [`COMMAND_LINE_BYTES`], lossy.
+pub(crate) fn command_line(pid: i32) -> Vec<String> {
     let mut bytes = Vec::new();
     let Ok(file) = fs::File::open(format!("/proc/{pid}/cmdline")) else {
         return Vec::new();
@@ -287,6 +306,19 @@ mod tests {
         let all = || vec![member(30, 20), member(99, 1), member(20, 10), member(10, 1)];
         assert_eq!(order(Scope::Descendants, all()), [20, 30]);
         assert_eq!(order(Scope::Namespace, all()), [20, 30, 99]);
+    }
+
+    #[test]
+    fn services_are_left_out_with_all_their_descendants() {
+        let all = vec![member(20, 1), member(30, 1), member(21, 20), member(22, 21)];
+        let left = |services: &[i32]| -> Vec<i32> {
+            without(services.iter().copied().collect(), all.clone())
+                .iter()
+                .map(|member| member.pid)
+                .collect()
+        };
+        assert_eq!(left(&[20]), [30]);
+        assert_eq!(left(&[]), [20, 30, 21, 22]);
     }
 
     #[test]

@@ -1,15 +1,17 @@
 //! The event loop: control socket, SIGCHLD, and children on their way to execve(2).
 
 use super::{
+    connectors,
     everybody::{Killed, kill_descendants, signal_everybody},
     exec::{self, Failure},
     freeze::{Freezer, Outcome, PASS_INTERVAL_MS},
     processes::{self, Scope},
     setup::Ready,
+    sockets,
     sys::{Reaped, reap_one, send_signal},
 };
 use kotak_guard::{
-    proto::{Event, Exec, ExecStage, ExitStatus, Request, Signal, SignalTarget},
+    proto::{Connection, Event, Exec, ExecStage, ExitStatus, Request, Signal, SignalTarget},
     wire::{Received, Receiver, Sender, WireError},
 };
 use nix::{
@@ -52,6 +54,8 @@ pub(crate) enum End {
 #[derive(Debug)]
 struct Task {
     pid: i32,
+    /// Part of the session's own workings.
+    service: bool,
     /// There until it is known whether the program runs.
     starting: Option<Starting>,
 }
@@ -80,6 +84,8 @@ pub(crate) struct Session {
     ready: Ready,
     tasks: BTreeMap<u64, Task>,
     freezer: Freezer,
+    /// Questions of this turn, which one look at the processes answers.
+    questions: Vec<(u64, Connection)>,
     /// When the polite part of a shutdown is over.
     kill_at: Option<Instant>,
 }
@@ -94,7 +100,9 @@ impl Session {
     ) -> Result<Self, WireError> {
         let mut sender = Sender::default();
         let report = std::mem::take(&mut ready.report);
-        sender.queue(&Event::Ready(Box::new(report)), Vec::new())?;
+        // Its own copies close when they are on their way: the engine alone listens.
+        let descriptors = std::mem::take(&mut ready.descriptors);
+        sender.queue(&Event::Ready(Box::new(report)), descriptors)?;
         Ok(Self {
             control,
             receiver,
@@ -103,6 +111,7 @@ impl Session {
             ready,
             tasks: BTreeMap::new(),
             freezer: Freezer::default(),
+            questions: Vec::new(),
             kill_at: None,
         })
     }
@@ -159,6 +168,7 @@ impl Session {
                     Received::Closed => return Ok(End::EngineGone),
                 }
             }
+            self.answer_questions()?;
         }
     }
 
@@ -226,8 +236,19 @@ impl Session {
                 self.say(&Event::Thawed)
             }
             Request::Processes { token } => {
-                let list = processes::report(self.ready.scope);
+                let tasks = self.tasks.values();
+                let services = tasks.filter(|it| it.service).map(|it| it.pid).collect();
+                let list = processes::report(self.ready.scope, services);
                 self.say(&Event::Processes { token, list })
+            }
+            Request::WhoConnects { token, connection } => {
+                self.questions.push((token, connection));
+                Ok(())
+            }
+            Request::Connect { token, port } => self.opened(token, sockets::connect_to(port)),
+            Request::Listen { token, at } => {
+                let opened = self.ready.private.listen(&at);
+                self.opened(token, opened)
             }
             Request::Shutdown { grace_ms } => {
                 for signal in [libc::SIGHUP, libc::SIGTERM, libc::SIGCONT] {
@@ -238,6 +259,38 @@ impl Session {
                 self.kill_at = Some(Instant::now() + grace);
                 Ok(())
             }
+        }
+    }
+
+    /// On the host nobody's network but the host's is there, and every process could be anybody's.
+    fn answer_questions(&mut self) -> Result<(), WireError> {
+        if self.questions.is_empty() {
+            return Ok(());
+        }
+        let (tokens, connections): (Vec<u64>, Vec<Connection>) =
+            std::mem::take(&mut self.questions).into_iter().unzip();
+        let answers = match self.ready.scope {
+            Scope::Namespace => connectors::find(&connections),
+            Scope::Descendants => vec![None; tokens.len()],
+        };
+        for (token, found) in tokens.into_iter().zip(answers) {
+            let found = found.map(Box::new);
+            self.say(&Event::Connector { token, found })?;
+        }
+        Ok(())
+    }
+
+    fn opened(&mut self, token: u64, opened: Result<OwnedFd, Errno>) -> Result<(), WireError> {
+        let opened = match self.ready.scope {
+            Scope::Namespace => opened,
+            Scope::Descendants => Err(Errno::EOPNOTSUPP),
+        };
+        match opened {
+            Ok(socket) => self.sender.queue(&Event::Opened { token }, vec![socket]),
+            Err(errno) => self.say(&Event::NotOpened {
+                token,
+                errno: errno as i32,
+            }),
         }
     }
 
@@ -263,6 +316,7 @@ impl Session {
                 };
                 let task = Task {
                     pid: spawned.pid,
+                    service: exec.service,
                     starting: Some(starting),
                 };
                 self.tasks.insert(exec.id, task);

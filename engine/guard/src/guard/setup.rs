@@ -3,6 +3,7 @@
 use super::{
     exec::{Confinement, load_seccomp},
     processes::Scope,
+    sockets::{Private, open_loopback},
     sys::{self, Forked, SeccompProgram},
     verify::{Verified, check, verify},
 };
@@ -21,7 +22,7 @@ use nix::{
     },
     unistd::{Pid, getpid},
 };
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// First ABI with scopes (landlock(7)).
 const SCOPES_ABI: u32 = 6;
@@ -35,6 +36,10 @@ pub(crate) struct Ready {
     pub(crate) report: ReadyReport,
     pub(crate) scope: Scope,
     pub(crate) confinement: Confinement,
+    /// For the engine, with the report.
+    pub(crate) descriptors: Vec<OwnedFd>,
+    /// Where sockets may be made.
+    pub(crate) private: Private,
 }
 
 /// Which of its two lives the guard leads, from its command line.
@@ -59,7 +64,10 @@ pub(crate) fn prepare(life: Life, setup: &Setup) -> Result<Ready, Check> {
         ));
     }
     let mut ready = match (life, &setup.role) {
-        (Life::Native, Role::Native(expect)) => native(verify(expect)?, setup)?,
+        (Life::Native, Role::Native(expect)) => {
+            let verified = verify(expect)?;
+            native(verified, Private::find(&expect.private)?, setup)?
+        }
         (Life::Host, Role::Host) => host(setup)?,
         (Life::Native, Role::Host) | (Life::Host, Role::Native(_)) => {
             return Err(check("role", "the command line and the set-up disagree"));
@@ -69,13 +77,19 @@ pub(crate) fn prepare(life: Life, setup: &Setup) -> Result<Ready, Check> {
     Ok(ready)
 }
 
-fn native(verified: Verified, setup: &Setup) -> Result<Ready, Check> {
+fn native(verified: Verified, private: Private, setup: &Setup) -> Result<Ready, Check> {
     let mut report = ReadyReport {
         passed: verified.passed,
         cap_eff: verified.cap_eff,
         landlock_abi: sys::landlock_abi(),
         ..ReadyReport::default()
     };
+    let mut descriptors = Vec::new();
+    if let Some(plan) = &setup.loopback {
+        let (opened, found) = open_loopback(plan)?;
+        descriptors = opened;
+        report.passed.push(found);
+    }
     apply_landlock(setup.landlock, &mut report)?;
     let seccomp: Vec<_> = setup
         .seccomp
@@ -93,12 +107,17 @@ fn native(verified: Verified, setup: &Setup) -> Result<Ready, Check> {
         report,
         scope: Scope::Namespace,
         confinement,
+        descriptors,
+        private,
     })
 }
 
 fn host(setup: &Setup) -> Result<Ready, Check> {
     // Without a sandbox nothing is restricted, and nobody may believe it is.
-    if setup.landlock != LandlockPlan::default() || !setup.seccomp.is_empty() {
+    if setup.landlock != LandlockPlan::default()
+        || !setup.seccomp.is_empty()
+        || setup.loopback.is_some()
+    {
         return Err(check(
             "role",
             "a session without a sandbox cannot be restricted",
@@ -118,6 +137,8 @@ fn host(setup: &Setup) -> Result<Ready, Check> {
         report,
         scope: Scope::Descendants,
         confinement,
+        descriptors: Vec::new(),
+        private: Private::default(),
     })
 }
 

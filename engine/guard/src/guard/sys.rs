@@ -318,3 +318,21 @@ pub(crate) fn write_raw(fd: RawFd, bytes: &[u8]) {
     // SAFETY: `bytes` is valid; a failure leaves the reader with an end of file.
     unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
 }
+
+/// The kind of a namespace, as its `CLONE_NEW*` flag (ioctl_ns(2)).
+pub(crate) fn namespace_kind(namespace: BorrowedFd<'_>) -> Result<libc::c_int, Errno> {
+    // SAFETY: the request takes no argument and gives a number.
+    Errno::result(unsafe { libc::ioctl(namespace.as_raw_fd(), NS_GET_NSTYPE) })
+}
+
+/// The user namespace that owns a namespace (ioctl_ns(2)).
+pub(crate) fn owning_user_namespace(namespace: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    // SAFETY: the request takes no argument and gives a new descriptor.
+    let owner = Errno::result(unsafe { libc::ioctl(namespace.as_raw_fd(), NS_GET_USERNS) })?;
+    // SAFETY: the kernel has just opened it for us; it is close-on-exec.
+    Ok(unsafe { OwnedFd::from_raw_fd(owner) })
+}
+
+/// linux/nsfs.h: `_IO(0xb7, 1)` and `_IO(0xb7, 3)`.
+const NS_GET_USERNS: libc::Ioctl = 0xb701;
+const NS_GET_NSTYPE: libc::Ioctl = 0xb703;

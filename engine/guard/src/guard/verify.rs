@@ -2,7 +2,7 @@
 //! the guard anywhere else is caught here, before any payload.
 
 use super::sys;
-use kotak_guard::proto::{Check, Expectation, MountCheck, Namespace};
+use kotak_guard::proto::{Check, Expectation, FileCheck, MountCheck, Namespace};
 use nix::{
     errno::Errno,
     fcntl::{AT_FDCWD, AtFlags, OFlag, open},
@@ -17,6 +17,7 @@ use nix::{
 use std::{
     ffi::OsStr,
     fs,
+    io::Read,
     net::{Ipv4Addr, SocketAddrV4, UdpSocket},
     os::{
         fd::AsFd,
@@ -60,6 +61,7 @@ pub(crate) fn verify(expect: &Expectation) -> Result<Verified, Check> {
         unwritable(path)
     })?);
     passed.extend(every("absent", &expect.absent, |path| absent(path))?);
+    passed.extend(every("content", &expect.contents, content)?);
     if expect.loopback_only {
         passed.push(loopback_only()?);
     }
@@ -265,6 +267,20 @@ fn absent(path: &[u8]) -> Result<(), String> {
     }
 }
 
+fn content(expected: &FileCheck) -> Result<(), String> {
+    let path = OsStr::from_bytes(&expected.path);
+    // One byte more than it should be tells a longer file.
+    let most = u64::try_from(expected.content.len()).unwrap_or(u64::MAX);
+    let mut found = Vec::new();
+    fs::File::open(path)
+        .and_then(|file| file.take(most.saturating_add(1)).read_to_end(&mut found))
+        .map_err(|error| format!("{}: {error}", shown(&expected.path)))?;
+    if found != expected.content {
+        return Err(format!("{} holds something else", shown(&expected.path)));
+    }
+    Ok(())
+}
+
 fn loopback_only() -> Result<Check, Check> {
     const NAME: &str = "loopback-only";
     let table = fs::read("/proc/self/net/dev")
@@ -336,6 +352,25 @@ mod tests {
         assert!(absent(b"/nonexistent/x").is_ok());
         assert!(absent(b"/proc/self/status/x").is_ok());
         assert!(absent(b"/proc").is_err());
+    }
+
+    #[test]
+    fn a_file_must_hold_exactly_what_it_should() {
+        let file = std::env::temp_dir().join(format!("kotak-content-{}", std::process::id()));
+        fs::write(&file, b"12345").unwrap();
+        let holds = |text: &[u8]| {
+            content(&FileCheck {
+                path: file.as_os_str().as_bytes().to_vec(),
+                content: text.to_vec(),
+            })
+            .is_ok()
+        };
+        assert!(holds(b"12345"));
+        for other in [&b"1234"[..], b"123456", b"12340", b""] {
+            assert!(!holds(other));
+        }
+        fs::remove_file(&file).unwrap();
+        assert!(!holds(b"12345"));
     }
 
     #[test]

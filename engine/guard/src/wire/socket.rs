@@ -19,8 +19,8 @@ use std::{
 };
 
 /// Words of control data for [`MAX_FRAME_FDS`] descriptors and the header before them; `u64`
-/// words, because `cmsghdr` must be aligned.
-const CONTROL_WORDS: usize = 8;
+/// words, because `cmsghdr` must be aligned. The header is at most three words long.
+const CONTROL_WORDS: usize = 3 + (MAX_FRAME_FDS * size_of::<RawFd>()).div_ceil(size_of::<u64>());
 
 /// What one turn of [`Receiver::poll`] brought.
 #[derive(Debug)]
@@ -342,7 +342,12 @@ fn receive(
     // Owned at once, so that every error below closes them.
     let descriptors = received_descriptors(&header);
     if header.msg_flags & libc::MSG_CTRUNC != 0 {
-        return Err(WireError::TooManyDescriptors);
+        // Either there was no room, or the kernel did not let them through (a security module).
+        return Err(if descriptors.len() < MAX_FRAME_FDS {
+            WireError::DescriptorsWithheld
+        } else {
+            WireError::TooManyDescriptors
+        });
     }
     Ok((count, descriptors))
 }
@@ -392,6 +397,7 @@ mod tests {
             cwd: b"/".to_vec(),
             env: vec![],
             stdio: Stdio::Pipes,
+            service: false,
         }))
     }
 
@@ -443,9 +449,9 @@ mod tests {
     fn more_descriptors_than_allowed_are_refused_and_closed() {
         let (here, there) = UnixStream::pair().unwrap();
         let (mut reader, writer) = io::pipe().unwrap();
-        let five = [writer.as_fd(); MAX_FRAME_FDS + 1];
+        let many = [writer.as_fd(); MAX_FRAME_FDS + 1];
         assert!(matches!(
-            send(&here, &Request::Freeze, &five),
+            send(&here, &Request::Freeze, &many),
             Err(WireError::TooManyDescriptors)
         ));
         // Past our own sender, by the bare system call.

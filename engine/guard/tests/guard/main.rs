@@ -9,8 +9,10 @@
 
 mod end;
 mod exec;
+mod forwards;
 mod freeze;
 mod harness;
+mod network;
 mod protection;
 mod setup;
 mod terminal;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::backend::{Aspect, Level, NOT_CONFIRMED, SeccompArch, confirm};
+use crate::backend::{Aspect, Bridge, Level, NOT_CONFIRMED, SeccompArch, WayIn, confirm};
 use crate::error::Coded;
 use crate::golden;
 use crate::policy::fake::{FakeFs, context, path};
@@ -8,6 +8,8 @@ use crate::spec::{EnvPolicy, Mode, SandboxSpec, TerminalRequest, ValidSpec};
 use kotak_guard::proto::{Check, ReadyReport};
 use proptest::prelude::*;
 use std::path::PathBuf;
+
+mod network;
 
 fn facts() -> PlanFacts {
     let kinds = [
@@ -39,6 +41,7 @@ fn terminal_policy(host: &FakeFs, cwd: &str, mode: Mode, network: NetworkMode) -
         mode,
         protected_paths: vec![],
         network: Some(network),
+        extra_domains: Vec::new(),
         runner_state_dirs: Vec::new(),
         env_policy: EnvPolicy::default(),
     };
@@ -487,7 +490,10 @@ fn ready(plan: &NativePlan) -> ReadyReport {
     ]);
     names.extend(["unwritable", "absent"]);
     if expect.loopback_only {
-        names.push("loopback-only");
+        names.extend(["loopback-only", "listeners"]);
+    }
+    if !expect.contents.is_empty() {
+        names.push("content");
     }
     ReadyReport {
         passed: names
@@ -507,10 +513,22 @@ fn ready(plan: &NativePlan) -> ReadyReport {
 
 #[test]
 fn a_full_report_confirms_the_plan_as_it_is() {
-    for network in [NetworkMode::Open, NetworkMode::Off] {
+    for (network, way) in [
+        (NetworkMode::Open, None),
+        (NetworkMode::Off, Some(way_in())),
+        (NetworkMode::Ask, Some(way_in())),
+    ] {
         let policy = terminal_policy(&home(), "/home/u/code", Mode::Chat, network);
         let plan = native_plan(&policy, &facts()).unwrap();
-        assert_eq!(confirm(&plan, &ready(&plan)), plan.enforcement);
+        let confirmed = confirm(&plan, &ready(&plan), way.as_ref());
+        assert_eq!(confirmed, plan.enforcement);
+    }
+}
+
+fn way_in() -> WayIn {
+    WayIn {
+        bridge: Bridge::Guard,
+        blind: None,
     }
 }
 
@@ -527,11 +545,13 @@ fn what_the_guard_did_not_see_is_not_claimed() {
         ("capabilities", Aspect::Processes),
         ("no-new-privileges", Aspect::Processes),
         ("loopback-only", Aspect::Network),
+        ("listeners", Aspect::Network),
+        ("content", Aspect::Network),
         ("absent", Aspect::HostSockets),
     ] {
         let mut report = ready(&plan);
         report.passed.retain(|check| check.name != missing);
-        let confirmed = confirm(&plan, &report);
+        let confirmed = confirm(&plan, &report, Some(&way_in()));
         let row = row(&confirmed, aspect);
         assert_eq!(row.level, Level::Off, "{missing}");
         assert!(
@@ -550,11 +570,11 @@ fn what_the_guard_did_not_see_is_not_claimed() {
         },
     ] {
         assert_eq!(
-            row(&confirm(&plan, &report), Aspect::Processes).level,
+            row(&confirm(&plan, &report, Some(&way_in())), Aspect::Processes).level,
             Level::Off
         );
     }
-    let nothing = confirm(&plan, &ReadyReport::default());
+    let nothing = confirm(&plan, &ReadyReport::default(), Some(&way_in()));
     assert!(nothing.aspects.iter().all(|row| row.level == Level::Off));
 }
 
@@ -565,7 +585,7 @@ fn an_unscoped_kernel_is_a_named_gap_after_launch() {
         abstract_unix_scoped: false,
         ..ready(&plan)
     };
-    let confirmed = confirm(&plan, &report);
+    let confirmed = confirm(&plan, &report, None);
     let row = row(&confirmed, Aspect::HostSockets);
     assert_eq!(row.level, Level::Partial);
     assert!(

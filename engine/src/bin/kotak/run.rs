@@ -139,6 +139,7 @@ fn checked_spec(options: RunOptions) -> Result<ValidSpec, Failure> {
                 mode: options.mode.map_or(Mode::Chat, Into::into),
                 protected_paths: options.protect,
                 network: options.network.map(Into::into),
+                extra_domains: Vec::new(),
                 runner_state_dirs: Vec::new(),
                 env_policy: EnvPolicy {
                     pass: options.env,

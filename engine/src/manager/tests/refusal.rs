@@ -138,6 +138,7 @@ async fn a_bind_source_that_was_swapped_since_the_check_is_not_mounted() {
             mode: Mode::Chat,
             protected_paths: Vec::new(),
             network: None,
+            extra_domains: Vec::new(),
             runner_state_dirs: Vec::new(),
             env_policy: crate::spec::EnvPolicy::default(),
         };

@@ -13,6 +13,7 @@ fn terminal_spec(cwd: &str, mode: Mode, network: Option<NetworkMode>) -> ValidSp
         mode,
         protected_paths: Vec::new(),
         network,
+        extra_domains: Vec::new(),
         runner_state_dirs: Vec::new(),
         env_policy: EnvPolicy::default(),
     })

@@ -181,7 +181,6 @@ fn a_runner_state_directory_inside_a_protected_path_is_refused() {
 #[test]
 fn every_field_without_a_mechanism_is_refused_by_name() {
     let cases = [
-        ("egressAllowlist", r#"["example.com"]"#, "[]"),
         ("filenameRules", r#"{"globs": [".env"]}"#, "{}"),
         (
             "filenameRules",
@@ -243,6 +242,86 @@ fn network_enabled_false_is_off_and_nothing_else() {
     );
 }
 
+fn patterns(spec: &ValidSpec) -> Vec<String> {
+    spec.egress_allowlist()
+        .iter()
+        .map(ToString::to_string)
+        .collect()
+}
+
+#[test]
+fn every_entry_of_the_allowlist_is_read_and_a_wrong_one_is_named() {
+    // REQ EG-4, EG-5
+    let list = r#""egressAllowlist": ["Example.com.", "*.example.org:443", "example.com"]"#;
+    let spec = with(list).unwrap();
+    assert_eq!(patterns(&spec), ["example.com", "*.example.org:443"]);
+    assert_eq!(spec.network(), NetworkMode::Allowlist);
+    assert_eq!(spec.network_field(), Some("egressAllowlist"));
+    let asked = with(&format!(r#"{list}, "networkMode": "ask""#)).unwrap();
+    assert_eq!(patterns(&asked).len(), 2);
+    assert_eq!(
+        with(r#""egressAllowlist": []"#).unwrap().network_field(),
+        None
+    );
+
+    for wrong in [
+        "*",
+        "*.com",
+        "*.co.uk",
+        "s3.*.com",
+        "*.*.x.com",
+        "a*.x.com",
+        "x.*",
+        "**.x.com",
+        "",
+        "a b",
+        "x.com:0",
+    ] {
+        let error = with(&format!(r#""egressAllowlist": ["example.com", "{wrong}"]"#)).unwrap_err();
+        let named = format!("egressAllowlist[1] cannot be matched: \"{wrong}\" is not");
+        assert!(error.to_string().starts_with(&named), "{error}");
+        assert_eq!(code(Err(error)), "SPEC_HOST_PATTERN_INVALID");
+    }
+}
+
+#[test]
+fn an_allowlist_is_refused_with_an_open_network_and_empty_when_it_is_off() {
+    // REQ EG-7: off is an empty allowlist, whatever is listed.
+    let list = r#""egressAllowlist": ["example.com"]"#;
+    for off in [r#""networkEnabled": false"#, r#""networkMode": "off""#] {
+        let spec = with(&format!("{list}, {off}")).unwrap();
+        assert_eq!(spec.network(), NetworkMode::Off);
+        assert!(spec.egress_allowlist().is_empty());
+        let wrong = r#""egressAllowlist": ["*.com"]"#;
+        let found = with(&format!("{wrong}, {off}"));
+        assert_eq!(code(found), "SPEC_HOST_PATTERN_INVALID");
+    }
+    let open = with(&format!(r#"{list}, "networkMode": "open""#));
+    assert_eq!(code(open), "SPEC_ALLOWLIST_UNUSED");
+}
+
+#[test]
+fn a_terminals_extra_domains_need_an_allowlist() {
+    // REQ TM-5
+    let request = |network, domains: &[&str]| TerminalRequest {
+        network,
+        extra_domains: domains.iter().map(|text| (*text).to_owned()).collect(),
+        ..terminal()
+    };
+    for mode in [NetworkMode::Allowlist, NetworkMode::Ask] {
+        let spec =
+            ValidSpec::terminal(&request(Some(mode), &["A.example", "*.b.example"])).unwrap();
+        assert_eq!(patterns(&spec), ["a.example", "*.b.example"]);
+        let wrong = ValidSpec::terminal(&request(Some(mode), &["*"]));
+        assert_eq!(code(wrong), "SPEC_HOST_PATTERN_INVALID");
+    }
+    for mode in [None, Some(NetworkMode::Open), Some(NetworkMode::Off)] {
+        let refused = ValidSpec::terminal(&request(mode, &["a.example"]));
+        assert_eq!(code(refused), "SPEC_ALLOWLIST_UNUSED");
+        assert!(ValidSpec::terminal(&request(mode, &[])).is_ok());
+    }
+}
+
 #[test]
 fn environment_names_are_checked() {
     for set in [
@@ -285,6 +364,7 @@ fn terminal() -> TerminalRequest {
         mode: Mode::Chat,
         protected_paths: vec![PathBuf::from("/home/u/orig")],
         network: None,
+        extra_domains: Vec::new(),
         runner_state_dirs: Vec::new(),
         env_policy: EnvPolicy::default(),
     }

@@ -41,6 +41,7 @@ pub(crate) async fn measure(rounds: u32) -> Result<(), Box<dyn Error>> {
             mode: Mode::Chat,
             protected_paths: Vec::new(),
             network: None,
+            extra_domains: Vec::new(),
             runner_state_dirs: Vec::new(),
             env_policy: EnvPolicy::default(),
         })?)

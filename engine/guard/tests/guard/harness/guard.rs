@@ -72,7 +72,7 @@ impl Guard {
         Self::around(ours, command.spawn().unwrap())
     }
 
-    fn around(socket: UnixStream, child: Child) -> Self {
+    pub(crate) fn around(socket: UnixStream, child: Child) -> Self {
         Self {
             socket: Some(socket),
             receiver: Receiver::default(),
@@ -162,6 +162,7 @@ impl Guard {
                 .map(|(k, v)| (k.as_bytes().to_vec(), v.as_bytes().to_vec()))
                 .collect(),
             stdio: exec.stdio,
+            service: exec.service,
         };
         let request = Request::Exec(Box::new(exec));
         match send(self.socket.as_ref().unwrap(), &request, descriptors) {
@@ -291,6 +292,7 @@ pub(crate) struct Program<'a> {
     pub(crate) cwd: &'a str,
     pub(crate) env: &'a [(&'a str, &'a str)],
     pub(crate) stdio: Stdio,
+    pub(crate) service: bool,
 }
 
 impl<'a> Program<'a> {
@@ -300,11 +302,13 @@ impl<'a> Program<'a> {
             cwd: "/",
             env: &[],
             stdio: Stdio::Pipes,
+            service: false,
         }
     }
 }
 
-fn guard_image() -> File {
+/// The guard as bubblewrap reads it.
+pub(crate) fn guard_image() -> File {
     let memory = nix::sys::memfd::memfd_create("guard", nix::sys::memfd::MFdFlags::MFD_CLOEXEC);
     let mut image = File::from(memory.unwrap());
     image.write_all(&std::fs::read(BINARY).unwrap()).unwrap();

@@ -5,7 +5,7 @@ mod guard;
 mod place;
 mod terminal;
 
-pub(crate) use guard::{BINARY, Guard, Program};
+pub(crate) use guard::{BINARY, Guard, Program, guard_image};
 pub(crate) use place::{
     Flags, LEAKED, Place, User, bubblewrap, expectation, fix_descriptors, host_setup, native_setup,
     places, users, words,

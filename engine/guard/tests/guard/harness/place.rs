@@ -80,7 +80,7 @@ impl Flags {
         }
     }
 
-    pub(super) fn arguments(&self) -> Vec<String> {
+    pub(crate) fn arguments(&self) -> Vec<String> {
         let mut list = words(
             "--unshare-user --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try \
              --die-with-parent --as-pid-1 --cap-drop ALL",
@@ -126,6 +126,8 @@ pub(crate) fn expectation() -> Expectation {
         unwritable: vec![b"/proc/sys/kernel/core_pattern".to_vec(), b"/usr".to_vec()],
         absent: vec![b"/run/dbus".to_vec()],
         loopback_only: true,
+        contents: vec![],
+        private: vec![b"/tmp".to_vec()],
     }
 }
 
@@ -135,6 +137,7 @@ pub(crate) fn native_setup(expect: Expectation) -> Setup {
         role: Role::Native(Box::new(expect)),
         landlock: LandlockPlan::default(),
         seccomp: vec![],
+        loopback: None,
     }
 }
 
@@ -144,6 +147,7 @@ pub(crate) fn host_setup() -> Setup {
         role: Role::Host,
         landlock: LandlockPlan::default(),
         seccomp: vec![],
+        loopback: None,
     }
 }
 

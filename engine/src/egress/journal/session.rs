@@ -1,0 +1,296 @@
+//! The journal of one session: equal refusals become one row, and a flood becomes a count.
+
+use super::{Bucket, Counted, RowIds, SessionRun, Sink, Tally};
+use crate::api::{ActivityRow, NetworkCounts, Outcome};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// For so long equal refusals are one row, milliseconds.
+const WINDOW_MS: u64 = 10_000;
+/// Least time between two states of one row that are passed on, milliseconds.
+const TELL_MS: u64 = 100;
+/// Different refusals that are followed at once.
+const FOLLOWED: usize = 1_024;
+/// New rows: so many at once, and so many a second after that. What is more is counted.
+const REFUSED_ROWS: (u64, u64) = (500, 50);
+const ALLOWED_ROWS: (u64, u64) = (2_000, 100);
+
+/// Refusals with an equal key within a window are one row.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Key {
+    action: String,
+    target: String,
+    process: Option<String>,
+    counted: Counted,
+}
+
+#[derive(Debug)]
+struct Refusal {
+    row: ActivityRow,
+    told_ms: u64,
+    /// Its last state was not passed on yet.
+    changed: bool,
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    tally: Tally,
+    changed: bool,
+    /// The slot that is being counted, and what it came to.
+    flood: Option<(u64, u64)>,
+    flood_changed: bool,
+}
+
+#[derive(Debug)]
+struct State {
+    refusals: HashMap<Key, Refusal>,
+    counts: BTreeMap<Counted, Count>,
+    refused_rows: Bucket,
+    allowed_rows: Bucket,
+    fresh_refusals: u64,
+    skipped: u64,
+}
+
+/// The journal of one session.
+pub struct Journal {
+    run: SessionRun,
+    ids: Arc<RowIds>,
+    sink: Arc<dyn Sink>,
+    state: Mutex<State>,
+}
+
+impl fmt::Debug for Journal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Journal")
+            .field("run", &self.run)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Journal {
+    /// An empty one.
+    #[must_use]
+    pub fn new(run: SessionRun, ids: Arc<RowIds>, sink: Arc<dyn Sink>) -> Self {
+        Self {
+            run,
+            ids,
+            sink,
+            state: Mutex::new(State {
+                refusals: HashMap::new(),
+                counts: BTreeMap::new(),
+                refused_rows: Bucket::new(REFUSED_ROWS.0, REFUSED_ROWS.1),
+                allowed_rows: Bucket::new(ALLOWED_ROWS.0, ALLOWED_ROWS.1),
+                fresh_refusals: 0,
+                skipped: 0,
+            }),
+        }
+    }
+
+    /// The session.
+    #[must_use]
+    pub fn run(&self) -> &SessionRun {
+        &self.run
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something was refused. The row's number, times and count are set here.
+    pub fn refused(&self, now_ms: u64, row: ActivityRow) {
+        let denied = row.connection.as_ref().and_then(|detail| detail.denied);
+        let key = Key {
+            action: row.action.clone(),
+            target: row.target.clone(),
+            process: row.process.as_ref().map(|actor| actor.name.clone()),
+            counted: Counted::of(Outcome::Refused, denied),
+        };
+        let mut state = self.state();
+        state.fresh_refusals = state.fresh_refusals.saturating_add(1);
+        state.count(key.counted, now_ms);
+        if let Some(known) = state.refusals.get_mut(&key)
+            && known.row.at_ms.saturating_add(WINDOW_MS) > now_ms
+        {
+            known.row.count = known.row.count.saturating_add(1);
+            known.row.last_ms = now_ms;
+            known.changed = true;
+            if known.told_ms.saturating_add(TELL_MS) <= now_ms {
+                self.pass_on(known, now_ms);
+            }
+            return;
+        }
+        // A window that is over makes room for its next one, once its end was passed on.
+        if let Some(over) = state.refusals.get_mut(&key)
+            && over.changed
+        {
+            self.pass_on(over, now_ms);
+        }
+        let room = state.refusals.len() < FOLLOWED || state.refusals.contains_key(&key);
+        if !room || !state.refused_rows.take(now_ms) {
+            state.only_counted(key.counted, now_ms);
+            return;
+        }
+        let row = ActivityRow {
+            id: self.ids.next(now_ms),
+            at_ms: now_ms,
+            last_ms: now_ms,
+            count: 1,
+            outcome: Outcome::Refused,
+            ..row
+        };
+        if !self.sink.keep(&row) {
+            state.only_counted(key.counted, now_ms);
+            return;
+        }
+        self.sink.show(&row);
+        let refusal = Refusal {
+            row,
+            told_ms: now_ms,
+            changed: false,
+        };
+        state.refusals.insert(key, refusal);
+    }
+
+    /// A connection passes. The row as it is followed from now on; without a number when it is
+    /// only counted.
+    pub fn opened(&self, now_ms: u64, row: ActivityRow) -> Option<ActivityRow> {
+        let mut state = self.state();
+        state.count(Counted::Allowed, now_ms);
+        let row = ActivityRow {
+            id: self.ids.next(now_ms),
+            at_ms: now_ms,
+            last_ms: now_ms,
+            count: 1,
+            outcome: Outcome::Open,
+            ..row
+        };
+        if !state.allowed_rows.take(now_ms) || !self.sink.keep(&row) {
+            state.only_counted(Counted::Allowed, now_ms);
+            return None;
+        }
+        self.sink.show(&row);
+        Some(row)
+    }
+
+    /// What is known of a followed connection changed.
+    pub fn changed(&self, row: &ActivityRow) {
+        if !self.sink.keep(row) {
+            tracing::debug!(id = row.id, "a state of a connection was not kept");
+        }
+        self.sink.show(row);
+    }
+
+    /// A followed connection moved on; this is shown, and not worth a write.
+    pub fn moved(&self, row: &ActivityRow) {
+        self.sink.show(row);
+    }
+
+    /// A connection that had passed was refused after all: it counts as that, and no longer as
+    /// passed. `followed` says whether it has a row.
+    pub fn refused_after_all(&self, now_ms: u64, counted: Counted, followed: bool) {
+        let mut state = self.state();
+        if let Some(count) = state.counts.get_mut(&Counted::Allowed) {
+            count.tally.total = count.tally.total.saturating_sub(1);
+            if !followed {
+                count.tally.only_counted = count.tally.only_counted.saturating_sub(1);
+            }
+            count.changed = true;
+        }
+        state.fresh_refusals = state.fresh_refusals.saturating_add(1);
+        state.count(counted, now_ms);
+        if !followed {
+            state.only_counted(counted, now_ms);
+        }
+    }
+
+    /// What the session's network did so far; what waits is not known here.
+    #[must_use]
+    pub fn counts(&self) -> NetworkCounts {
+        self.state().network_counts()
+    }
+
+    /// Passes on what was held back. Called a few times a second while something happens, and at
+    /// the end.
+    pub fn flush(&self, now_ms: u64) {
+        let mut state = self.state();
+        for refusal in state.refusals.values_mut() {
+            if refusal.changed {
+                self.pass_on(refusal, now_ms);
+            }
+        }
+        state
+            .refusals
+            .retain(|_, refusal| refusal.changed || refusal.row.at_ms + WINDOW_MS > now_ms);
+        let mut any = false;
+        for (counted, count) in &mut state.counts {
+            if std::mem::take(&mut count.changed) {
+                any = true;
+                self.sink.tally(&self.run, *counted, count.tally);
+            }
+            if std::mem::take(&mut count.flood_changed)
+                && let Some((slot_ms, flood)) = count.flood
+            {
+                self.sink.flood(&self.run, *counted, slot_ms, flood);
+            }
+        }
+        let skipped = std::mem::take(&mut state.skipped);
+        if skipped > 0 {
+            self.sink.skipped(skipped);
+        }
+        if any {
+            let fresh = std::mem::take(&mut state.fresh_refusals);
+            self.sink.counts(&self.run, state.network_counts(), fresh);
+        }
+    }
+
+    /// Whether something is held back.
+    #[must_use]
+    pub fn holds_back(&self) -> bool {
+        let state = self.state();
+        state.counts.values().any(|count| count.changed)
+            || state.refusals.values().any(|refusal| refusal.changed)
+    }
+
+    /// Keeps it for the next flush where it was not taken.
+    fn pass_on(&self, refusal: &mut Refusal, now_ms: u64) {
+        if self.sink.keep(&refusal.row) {
+            self.sink.show(&refusal.row);
+            refusal.changed = false;
+            refusal.told_ms = now_ms;
+        }
+    }
+}
+
+impl State {
+    fn count(&mut self, counted: Counted, now_ms: u64) {
+        let count = self.counts.entry(counted).or_default();
+        count.tally.total = count.tally.total.saturating_add(1);
+        count.tally.last_ms = now_ms;
+        count.changed = true;
+    }
+
+    fn only_counted(&mut self, counted: Counted, now_ms: u64) {
+        self.skipped = self.skipped.saturating_add(1);
+        let count = self.counts.entry(counted).or_default();
+        count.tally.only_counted = count.tally.only_counted.saturating_add(1);
+        let slot_ms = now_ms - now_ms % super::FLOOD_SLOT_MS;
+        count.flood = match count.flood {
+            Some((slot, flood)) if slot == slot_ms => Some((slot, flood.saturating_add(1))),
+            Some(_) | None => Some((slot_ms, 1)),
+        };
+        count.flood_changed = true;
+    }
+
+    fn network_counts(&self) -> NetworkCounts {
+        let mut counts = NetworkCounts::default();
+        for (counted, count) in &self.counts {
+            match counted {
+                Counted::Allowed => counts.allowed += count.tally.total,
+                Counted::Refused(_) => counts.refused += count.tally.total,
+            }
+        }
+        counts
+    }
+}

@@ -1,0 +1,196 @@
+//! Two streams joined: half-close, bounded memory, a name check on the first bytes, and a cut.
+
+use super::decide::DenyReason;
+use super::limits::Limits;
+use super::stream::{ClientReader, ClientWriter, Counted, ReadAhead};
+use super::ticket::Ticket;
+use super::tls::{FIRST_BYTE, HelloError, HelloReader};
+use crate::spec::Host;
+use std::io;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::oneshot;
+
+/// Buffer of a direction that is idle or slow.
+const SMALL: usize = 16 * 1024;
+/// Buffer of a busy direction.
+const LARGE: usize = 256 * 1024;
+/// Silence after which a busy direction gives its large buffer back.
+const CALM: Duration = Duration::from_secs(2);
+
+/// The reading half of a destination, counted.
+pub(super) type ServerReader = ReadAhead<Counted<OwnedReadHalf>>;
+
+/// The writing half of a destination, counted.
+pub(super) type ServerWriter = Counted<OwnedWriteHalf>;
+
+/// The fatal alert `access_denied` (RFC 8446 §6) in a record of its own.
+const ACCESS_DENIED: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 49];
+
+/// Splits a dialled stream and counts what passes.
+pub(super) fn counted(server: TcpStream, ticket: &Ticket) -> (ServerReader, ServerWriter) {
+    let (reader, writer) = server.into_split();
+    let reader = ReadAhead::new(Counted::new(reader, ticket.meter.clone()));
+    (reader, Counted::new(writer, ticket.meter.clone()))
+}
+
+/// What the client's first bytes must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FirstBytes {
+    /// A ClientHello for the judged host, before anything passes either way.
+    Tls,
+    /// Anything; but when they are TLS, a ClientHello for the judged host.
+    Any,
+    /// They passed a check already.
+    Checked,
+}
+
+impl FirstBytes {
+    /// By the port that was judged.
+    pub(super) fn on_port(port: u16, limits: &Limits) -> Self {
+        if limits.tls_ports.contains(&port) {
+            Self::Tls
+        } else {
+            Self::Any
+        }
+    }
+}
+
+/// Why a relay ended before both sides were done.
+enum Stop {
+    /// The name check.
+    Hello(HelloError),
+    /// The other side is gone; nothing to tell.
+    Gone,
+}
+
+impl From<io::Error> for Stop {
+    fn from(_: io::Error) -> Self {
+        Self::Gone
+    }
+}
+
+/// Joins both sides until both are done, one is gone, or the operator cuts; gives the ticket back.
+pub(super) async fn relay(
+    client: (ClientReader, ClientWriter),
+    server: (ServerReader, ServerWriter),
+    ticket: Ticket,
+    first: FirstBytes,
+    limits: &Limits,
+) {
+    let (mut client_reader, mut client_writer) = client;
+    let (mut server_reader, mut server_writer) = server;
+    let host = ticket.destination.host.clone();
+    let (checked, may_answer) = oneshot::channel();
+    let up = async {
+        check(&mut client_reader, first, &host, limits)
+            .await
+            .map_err(Stop::Hello)?;
+        // Nobody listens any more only when the whole relay is over.
+        let _ = checked.send(());
+        copy(&mut client_reader, &mut server_writer).await?;
+        Ok::<(), Stop>(())
+    };
+    let down = async {
+        if first == FirstBytes::Tls {
+            may_answer.await.map_err(|_| Stop::Gone)?;
+        }
+        copy(&mut server_reader, &mut client_writer).await?;
+        Ok::<(), Stop>(())
+    };
+    let ended = tokio::select! {
+        biased;
+        () = ticket.cut() => None,
+        ended = async { tokio::try_join!(up, down) } => Some(ended),
+    };
+    match ended {
+        None => ticket.refuse(DenyReason::Cut, "the operator cut it"),
+        Some(Err(Stop::Hello(error))) => {
+            // A client that speaks TLS can tell people more than that the connection closed. One
+            // that does not read is not waited for.
+            if error.reason() == DenyReason::ServerName {
+                let told = client_writer.write_all(&ACCESS_DENIED);
+                let _ = tokio::time::timeout(CALM, told).await;
+            }
+            ticket.refuse(error.reason(), error.to_string());
+        }
+        Some(Ok(_) | Err(Stop::Gone)) => ticket.done(),
+    }
+}
+
+/// Reads ahead until the client's first bytes are seen to be right. An end before the first byte
+/// is right: nothing was said.
+async fn check(
+    client: &mut ClientReader,
+    first: FirstBytes,
+    host: &Host,
+    limits: &Limits,
+) -> Result<(), HelloError> {
+    match first {
+        FirstBytes::Checked => return Ok(()),
+        FirstBytes::Tls => {}
+        FirstBytes::Any => {
+            if client.ahead().is_empty() && !matches!(client.fill().await, Ok(1..)) {
+                return Ok(());
+            }
+            if client.ahead().first() != Some(&FIRST_BYTE) {
+                return Ok(());
+            }
+        }
+    }
+    let mut reader = HelloReader::new(limits.hello_bytes);
+    let hello = async {
+        loop {
+            if let Some(hello) = reader.read(client.ahead())? {
+                return hello.agrees_with(host);
+            }
+            if !matches!(client.fill().await, Ok(1..)) {
+                return if client.ahead().is_empty() {
+                    Ok(())
+                } else {
+                    Err(HelloError::Ended)
+                };
+            }
+        }
+    };
+    tokio::time::timeout(limits.hello_time, hello)
+        .await
+        .unwrap_or(Err(HelloError::Slow))
+}
+
+/// Copies one direction to its end, then ends the other side's input.
+async fn copy<R, W>(from: &mut ReadAhead<R>, to: &mut W) -> io::Result<()>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    if !from.ahead().is_empty() {
+        to.write_all(from.ahead()).await?;
+        from.consume(from.ahead().len());
+    }
+    from.rest();
+    let from = from.reader();
+    let mut buffer = vec![0; SMALL];
+    loop {
+        let read = if buffer.len() > SMALL {
+            match tokio::time::timeout(CALM, from.read(&mut buffer)).await {
+                Ok(read) => read?,
+                Err(_) => {
+                    buffer = vec![0; SMALL];
+                    continue;
+                }
+            }
+        } else {
+            from.read(&mut buffer).await?
+        };
+        let Some(bytes) = buffer.get(..read).filter(|bytes| !bytes.is_empty()) else {
+            return to.shutdown().await;
+        };
+        to.write_all(bytes).await?;
+        if read == buffer.len() && read < LARGE {
+            buffer = vec![0; LARGE];
+        }
+    }
+}

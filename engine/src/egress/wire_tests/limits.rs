@@ -1,0 +1,145 @@
+//! Hostile clients: bounded, timed out, and in nobody's way.
+
+use super::rig::{Plan, Response, Rig, echo, read_to_end, within};
+use crate::egress::gate::Route;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+#[tokio::test]
+async fn a_head_without_an_end_and_ten_thousand_headers_are_refused() {
+    let rig = Rig::allowing(&["example.com"]).await;
+    let endless = vec![b'a'; 65 * 1024];
+    let mut stream = rig.http(&endless).await;
+    assert_eq!(Response::read(&mut stream, "GET").await.status, 431);
+    let mut many = "GET http://example.com/ HTTP/1.1\r\nHost: example.com\r\n".to_owned();
+    for number in 0..10_000 {
+        many.push_str(&format!("a{number}: b\r\n"));
+    }
+    many.push_str("\r\n");
+    let mut stream = TcpStream::connect(rig.http).await.unwrap();
+    // The rest may meet a closed connection.
+    let _ = stream.write_all(many.as_bytes()).await;
+    assert_eq!(Response::read(&mut stream, "GET").await.status, 431);
+    let mut short = "GET http://example.com/ HTTP/1.1\r\nHost: example.com\r\n".to_owned();
+    short.push_str(&"a: b\r\n".repeat(200));
+    let mut stream = rig.http(short + "\r\n").await;
+    assert_eq!(
+        Response::read(&mut stream, "GET").await.status,
+        431,
+        "200 short headers"
+    );
+    assert_eq!(rig.gate.malformed().len(), 3);
+}
+
+#[tokio::test]
+async fn a_client_that_sends_a_byte_now_and_then_is_timed_out() {
+    let mut plan = Plan::allowing(&["example.com"]);
+    plan.limits.head_time = Duration::from_millis(200);
+    let rig = Rig::start(plan).await;
+    let mut stream = rig.http("").await;
+    let (mut reader, mut writer) = stream.split();
+    let drip = async {
+        for byte in b"GET http://example.com/ HTTP/1.1\r\n".iter().cycle() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            if writer.write_all(&[*byte]).await.is_err() {
+                return;
+            }
+        }
+    };
+    let mut answer = Vec::new();
+    tokio::select! {
+        () = drip => {}
+        read = within(reader.read_to_end(&mut answer)) => { let _ = read; }
+    }
+    assert!(
+        answer.starts_with(b"HTTP/1.1 408 "),
+        "{}",
+        String::from_utf8_lossy(&answer)
+    );
+    assert_eq!(rig.gate.malformed()[0].0, Route::Http);
+}
+
+#[tokio::test]
+async fn silent_clients_of_every_port_are_closed_in_time_and_not_put_down() {
+    let mut plan = Plan::allowing(&["example.com"]);
+    plan.limits.head_time = Duration::from_millis(50);
+    plan.limits.idle_time = Duration::from_millis(50);
+    let rig = Rig::start(plan).await;
+    for address in [rig.http, rig.socks, rig.dns_tcp] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        assert_eq!(read_to_end(&mut stream).await, b"");
+    }
+    assert!(rig.gate.seen().is_empty());
+}
+
+/// Allows as many open files as the system lets this process have.
+#[cfg(unix)]
+fn many_files() -> u64 {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    let wanted = hard.min(16_384);
+    setrlimit(Resource::RLIMIT_NOFILE, wanted, hard).unwrap();
+    wanted
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn two_thousand_silent_connections_are_in_nobodys_way() {
+    const SILENT: usize = 2000;
+    assert!(
+        many_files() > 2 * 2 * u64::try_from(SILENT).unwrap(),
+        "too few open files allowed"
+    );
+    let server = echo().await;
+    let mut plan = Plan::allowing(&["example.com"]);
+    plan.limits.connections = 300;
+    plan.limits.silent = 100;
+    let rig = Rig::start(plan).await;
+    let target = format!("example.com:{}", server.port());
+    let mut open = vec![rig.connect(&target).await.unwrap()];
+    let mut silent = Vec::new();
+    for number in 0..SILENT {
+        let address = if number % 2 == 0 { rig.http } else { rig.socks };
+        silent.push(within(TcpStream::connect(address)).await.unwrap());
+        if number % 200 == 0 {
+            open.push(rig.connect(&target).await.unwrap());
+        }
+    }
+    open.push(rig.connect(&target).await.unwrap());
+    for stream in &mut open {
+        stream.write_all(b"x").await.unwrap();
+        assert_eq!(within(stream.read_u8()).await.unwrap(), b'x');
+    }
+    // Those that came first were sent away; the last ones still may speak.
+    assert_eq!(read_to_end(&mut silent[0]).await, b"");
+    let last = silent.last_mut().unwrap();
+    last.write_all(&[5, 1, 0]).await.unwrap();
+    let mut method = [0; 2];
+    within(last.read_exact(&mut method)).await.unwrap();
+    assert_eq!(method, [5, 0]);
+}
+
+#[tokio::test]
+async fn past_the_limit_connections_wait_and_none_is_lost() {
+    let server = echo().await;
+    let mut plan = Plan::allowing(&["example.com"]);
+    plan.limits.connections = 8;
+    let rig = Rig::start(plan).await;
+    let target = format!("example.com:{}", server.port());
+    let one = || async {
+        let mut stream = rig.connect(&target).await.unwrap();
+        stream.write_all(b"x").await.unwrap();
+        assert_eq!(within(stream.read_u8()).await.unwrap(), b'x');
+    };
+    let mut all = Vec::new();
+    for _ in 0..40 {
+        all.push(one());
+    }
+    let mut done = 0;
+    for one in all {
+        one.await;
+        done += 1;
+    }
+    assert_eq!(done, 40);
+}

@@ -9,5 +9,19 @@
     reason = "a test that cannot be set up fails, and says why"
 )]
 
+mod abuse;
+mod addresses;
 mod clients;
 mod direct;
+mod hostile;
+mod http;
+mod ignores;
+mod isolation;
+mod lists;
+mod load;
+mod memory;
+mod property;
+mod sandbox;
+mod tls;
+mod tools;
+mod tunnels;

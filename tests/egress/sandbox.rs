@@ -36,13 +36,6 @@ impl Sandbox {
         Self { stage, options }
     }
 
-    /// Adds an option of `kotak run`.
-    pub(crate) fn option(mut self, words: &[&str]) -> Self {
-        self.options
-            .extend(words.iter().map(|word| (*word).to_owned()));
-        self
-    }
-
     /// The call that runs a script in a new session.
     pub(crate) fn call(&self, script: &str) -> kotak_tests::Kotak {
         let trust = World::trust(&self.stage.work().join("ca.crt"));

@@ -1,12 +1,13 @@
 //! An SSH server without a service: dropbear in the foreground, for the account of the tests.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// A running server, and the key that it lets in.
 #[derive(Debug)]
 pub struct SshServer {
     key: PathBuf,
+    server: Child,
 }
 
 impl SshServer {
@@ -33,8 +34,7 @@ impl SshServer {
         for (path, mode) in [(&folder, "700"), (&folder.join("authorized_keys"), "600")] {
             run(Command::new("chmod").arg(mode).arg(path));
         }
-        // It ends with the process namespace of the stage, as every program here.
-        let _server = Command::new("dropbear")
+        let server = Command::new("dropbear")
             .args(["-F", "-s", "-j", "-k", "-p"])
             .arg(format!("{address}:22"))
             .arg("-r")
@@ -46,13 +46,21 @@ impl SshServer {
             .stderr(Stdio::null())
             .spawn()
             .expect("dropbear");
-        Self { key }
+        Self { key, server }
     }
 
     /// The private key that gets in.
     #[must_use]
     pub fn key(&self) -> &Path {
         &self.key
+    }
+}
+
+impl Drop for SshServer {
+    fn drop(&mut self) {
+        // Gone already is as good.
+        let _ = self.server.kill();
+        let _ = self.server.wait();
     }
 }
 

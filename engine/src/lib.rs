@@ -10,6 +10,7 @@
 //! | [`policy`] | `Policy`: what a session may do | only through `HostFs` |
 //! | [`backend`] | `LaunchPlan` generators: bubblewrap, seccomp | no |
 //! | [`egress`] | the decision, the proxies, ask first | sockets |
+//! | [`desk`] | the local socket by which engines share questions | a socket of its own |
 //! | [`process`] | spawning, the guard link, PTYs | yes |
 //! | [`events`] | what happens to a session | no |
 //! | [`store`] | SQLite, settings, logs | files of its own |
@@ -20,6 +21,7 @@
 
 pub mod api;
 pub mod backend;
+pub mod desk;
 pub mod egress;
 pub mod error;
 pub mod events;

@@ -1,9 +1,11 @@
 //! The adapters: how a checked spec becomes a running tree under one backend.
 
 use super::host::{HostView, own_namespaces};
+use super::network::PreparedNetwork;
 use crate::backend::{
     Enforcement, NativePlan, PlanFacts, SandboxBackend, SeccompArch, confirm, native_plan,
 };
+use crate::egress::rules::RuleSet;
 use crate::error::{Coded, Fix, Problem};
 use crate::policy::{OsHostFs, resolve};
 use crate::probe::{HostFacts, HostReport};
@@ -21,6 +23,8 @@ pub(super) struct Launched {
     pub(super) cwd: Vec<u8>,
     pub(super) env: Vec<(Vec<u8>, Vec<u8>)>,
     pub(super) enforcement: Option<Enforcement>,
+    /// The rules of a network that waits for its proxies.
+    pub(super) network: Option<PreparedNetwork>,
     pub(super) details: BTreeMap<String, serde_json::Value>,
 }
 
@@ -35,7 +39,12 @@ pub(super) enum Prepared {
         env: Vec<(Vec<u8>, Vec<u8>)>,
     },
     /// By bubblewrap.
-    Native(Box<NativePlan>),
+    Native {
+        /// What is launched.
+        plan: Box<NativePlan>,
+        /// The network's rules; absent where it is open.
+        network: Option<PreparedNetwork>,
+    },
 }
 
 impl Prepared {
@@ -46,7 +55,7 @@ impl Prepared {
                 "Runs **directly on this computer**, without a sandbox.".to_owned(),
                 "Can read, write and reach **everything that you can**.".to_owned(),
             ],
-            Self::Native(plan) => plan.sentences.clone(),
+            Self::Native { plan, .. } => plan.sentences.clone(),
         }
     }
 
@@ -54,7 +63,7 @@ impl Prepared {
     pub(super) fn enforcement(&self) -> Option<&Enforcement> {
         match self {
             Self::None { .. } => None,
-            Self::Native(plan) => Some(&plan.enforcement),
+            Self::Native { plan, .. } => Some(&plan.enforcement),
         }
     }
 
@@ -62,7 +71,7 @@ impl Prepared {
     pub(super) async fn launch(self) -> Result<Launched, LaunchError> {
         match self {
             Self::None { cwd, env } => NoSandboxAdapter::launch(cwd, env).await,
-            Self::Native(plan) => NativeSandboxAdapter::launch(*plan).await,
+            Self::Native { plan, network } => NativeSandboxAdapter::launch(*plan, network).await,
         }
     }
 }
@@ -136,6 +145,7 @@ impl NoSandboxAdapter {
             cwd,
             env,
             enforcement: None,
+            network: None,
             details,
         })
     }
@@ -180,13 +190,22 @@ impl NativeSandboxAdapter {
         spec: &ValidSpec,
         host: &HostView,
         report: &HostReport,
-    ) -> Result<NativePlan, Problem> {
+    ) -> Result<Prepared, Problem> {
         let context = host
             .context(report.facts.clone())
             .map_err(|error| error.problem())?;
         let policy = resolve(spec, &context, &OsHostFs).map_err(|error| error.problem())?;
         let facts = Self::plan_facts(&report.facts).map_err(|error| error.problem())?;
-        native_plan(&policy, &facts).map_err(|error| error.problem())
+        let plan = native_plan(&policy, &facts).map_err(|error| error.problem())?;
+        let network = RuleSet::of(&policy, Vec::new()).map(|rules| PreparedNetwork {
+            rules,
+            mode: policy.network(),
+            workspace: spec.workspace_id().to_string(),
+        });
+        Ok(Prepared::Native {
+            plan: Box::new(plan),
+            network,
+        })
     }
 
     pub(super) fn plan_facts(facts: &HostFacts) -> Result<PlanFacts, FactMissing> {
@@ -204,7 +223,10 @@ impl NativeSandboxAdapter {
         })
     }
 
-    async fn launch(plan: NativePlan) -> Result<Launched, LaunchError> {
+    async fn launch(
+        plan: NativePlan,
+        network: Option<PreparedNetwork>,
+    ) -> Result<Launched, LaunchError> {
         let began = Instant::now();
         let tree = native::launch(&plan).await?;
         let cwd = plan.cwd.as_bytes().to_vec();
@@ -225,6 +247,7 @@ impl NativeSandboxAdapter {
             cwd,
             env: plan.env,
             enforcement: Some(enforcement),
+            network,
             details,
         })
     }

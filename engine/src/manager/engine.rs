@@ -2,6 +2,8 @@
 
 use super::feed::{Everything, Source};
 use super::host::HostView;
+use super::network::Networks;
+use super::prompts::Prompts;
 use super::session::{Session, now_ms};
 use super::trial::ProductionTrial;
 use super::{EventStream, SandboxManager};
@@ -9,13 +11,16 @@ use crate::api::{
     FolderInfo, LaunchPreview, LaunchRequest, OutputChunk, RunningProcess, SessionInfo, Settings,
     Snapshot, UiEvent,
 };
+use crate::desk::{Guest, GuestHandler, Host};
+use crate::egress::ask::{Clock, SystemClock};
 use crate::error::{Coded, Problem};
 use crate::events::Bus;
 use crate::probe::{HostReport, Switch, SystemProbe, probe};
 use crate::store::{Dirs, SessionRecord, SettingsFile, Store};
 use crate::workspace::{folder_info, presets};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 /// Changes that the slowest window may be behind before it gets the whole state again.
 const EVENTS_KEPT: usize = 256;
@@ -77,7 +82,8 @@ pub(super) struct Shared {
     pub(super) role: EngineRole,
     pub(super) view: HostView,
     pub(super) manager: SandboxManager,
-    pub(super) store: Store,
+    pub(super) store: Arc<Store>,
+    pub(super) networks: Arc<Networks>,
     pub(super) events: Arc<Bus<UiEvent>>,
     switch: Switch,
     settings: SettingsFile,
@@ -86,6 +92,8 @@ pub(super) struct Shared {
     notices: Arc<Mutex<Vec<Problem>>>,
     probing: tokio::sync::Mutex<()>,
     closing: AtomicBool,
+    /// Streams that windows read.
+    windows: Arc<AtomicU64>,
     born_ms: u64,
     next_id: AtomicU64,
 }
@@ -128,9 +136,41 @@ impl Engine {
             let (events, notices) = (Arc::clone(&events), Arc::clone(&notices));
             move |problem| notify(&events, &notices, problem)
         });
-        Ok(Self(Arc::new(Shared {
+        let store = Arc::new(store);
+        let born_ms = now_ms();
+        let own: Arc<OnceLock<Weak<Shared>>> = Arc::default();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let prompts = Prompts::start(
+            format!("p{born_ms:x}-{:x}", std::process::id()),
+            Arc::clone(&clock),
+            Duration::from_secs(settings.current().prompt_seconds.into()),
+            Arc::clone(&store),
+            Arc::clone(&events),
+        );
+        let networks = Networks::start(
+            prompts,
+            clock,
+            Arc::clone(&store),
+            Arc::clone(&events),
+            Box::new({
+                let own = Arc::clone(&own);
+                move |session, counts, fresh| counted(&own, session, Some((counts, fresh)))
+            }),
+        );
+        networks.prompts.on_waiting(Box::new({
+            let own = Arc::clone(&own);
+            move |session| counted(&own, session, None)
+        }));
+        let dirs = view.dirs.clone();
+        let engine = Self(Arc::new(Shared {
             role,
-            manager: SandboxManager::new(switch, view.clone(), Arc::new(report)),
+            manager: SandboxManager::new(
+                switch,
+                view.clone(),
+                Arc::new(report),
+                Arc::clone(&networks),
+            ),
+            networks,
             view,
             store,
             events,
@@ -141,9 +181,13 @@ impl Engine {
             notices,
             probing: tokio::sync::Mutex::new(()),
             closing: AtomicBool::new(false),
-            born_ms: now_ms(),
+            windows: Arc::default(),
+            born_ms,
             next_id: AtomicU64::new(1),
-        })))
+        }));
+        let _first = own.set(Arc::downgrade(&engine.0));
+        engine.0.come_to_the_desk(&dirs);
+        Ok(engine)
     }
 
     /// Everything a window needs to draw itself.
@@ -158,6 +202,7 @@ impl Engine {
             or_notice(error.problem());
             None
         });
+        let (prompts, folded) = shared.all_prompts();
         Snapshot {
             host: (*shared.manager.report()).clone(),
             sessions: shared.infos(),
@@ -168,9 +213,9 @@ impl Engine {
             last_choices: shared.store.last_choices(RECENT).unwrap_or_default(),
             home: shared.view.home.to_string_lossy().into_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            prompts: Vec::new(),
-            folded: Vec::new(),
-            rules: Vec::new(),
+            prompts,
+            folded,
+            rules: shared.networks.rules(),
             notices,
         }
     }
@@ -181,6 +226,7 @@ impl Engine {
         EventStream::new(
             self.0.events.subscribe(),
             Box::new(WeakEngine(Arc::downgrade(&self.0))),
+            self.0.window_opened(),
         )
     }
 
@@ -347,9 +393,10 @@ impl Engine {
             .settings
             .change(settings)
             .map_err(|error| error.problem());
-        self.0.events.send(UiEvent::Settings {
-            settings: self.0.settings.current(),
-        });
+        let current = self.0.settings.current();
+        let countdown = Duration::from_secs(current.prompt_seconds.into());
+        self.0.networks.ask().set_countdown(countdown);
+        self.0.events.send(UiEvent::Settings { settings: current });
         changed
     }
 
@@ -464,6 +511,40 @@ impl Shared {
         });
     }
 
+    /// Takes the desk for the window, or looks for it.
+    fn come_to_the_desk(&self, dirs: &Dirs) {
+        let prompts = &self.networks.prompts;
+        match self.role {
+            EngineRole::Panel => {
+                let told = prompts.clone();
+                match Host::open(dirs, Box::new(move |event| told.desk_event(event))) {
+                    Ok(host) => prompts.be_host(host),
+                    Err(error) => {
+                        prompts.be_alone();
+                        notify(&self.events, &self.notices, error.problem());
+                    }
+                }
+            }
+            EngineRole::Command => {
+                let asked = prompts.clone();
+                let handler: GuestHandler = Arc::new(move |event| {
+                    let asked = asked.clone();
+                    Box::pin(async move { asked.guest_event(event).await })
+                });
+                prompts.be_guest(Guest::start(dirs, handler));
+            }
+        }
+    }
+
+    /// A window reads the stream from now on; what it holds lapses when the last one is gone.
+    fn window_opened(&self) -> WindowOpen {
+        self.windows.fetch_add(1, Ordering::SeqCst);
+        WindowOpen {
+            windows: Arc::clone(&self.windows),
+            prompts: self.networks.prompts.clone(),
+        }
+    }
+
     pub(super) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::SeqCst)
     }
@@ -482,12 +563,58 @@ struct WeakEngine(Weak<Shared>);
 impl Source for WeakEngine {
     fn everything(&self) -> Option<Everything> {
         let shared = self.0.upgrade()?;
+        let (prompts, folded) = shared.all_prompts();
         Some(Everything {
             host: (*shared.manager.report()).clone(),
             settings: shared.settings.current(),
             sessions: shared.infos(),
             gone: shared.sessions().gone.clone(),
+            rules: shared.networks.rules(),
+            prompts,
+            folded,
         })
+    }
+}
+
+/// One window's stream; the last one that goes lets every held countdown go on.
+#[derive(Debug)]
+pub(super) struct WindowOpen {
+    windows: Arc<AtomicU64>,
+    prompts: Prompts,
+}
+
+impl Drop for WindowOpen {
+    fn drop(&mut self) {
+        if self.windows.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.prompts.window_gone();
+        }
+    }
+}
+
+/// Puts what a session's network did into what the window sees of it.
+fn counted(
+    engine: &OnceLock<Weak<Shared>>,
+    session: &str,
+    news: Option<(crate::api::NetworkCounts, u64)>,
+) {
+    let Some(shared) = engine.get().and_then(Weak::upgrade) else {
+        return;
+    };
+    let Some(found) = shared.find(session) else {
+        return;
+    };
+    let waiting = shared.networks.ask().waiting(session);
+    let before = found.info();
+    let after = found.update(|info| {
+        if let Some((counts, fresh)) = news {
+            info.counts = counts;
+            let fresh = u32::try_from(fresh).unwrap_or(u32::MAX);
+            info.unread_refusals = info.unread_refusals.saturating_add(fresh);
+        }
+        info.counts.waiting = waiting;
+    });
+    if before != after {
+        shared.publish(&found);
     }
 }
 

@@ -1,9 +1,10 @@
 //! The stream of changes that a window reads: batched, coalesced, bounded.
 
-use crate::api::{ActivityRow, SessionInfo, Settings, UiEvent};
+use super::engine::WindowOpen;
+use crate::api::{ActivityRow, FoldedPrompts, Prompt, RuleInfo, SessionInfo, Settings, UiEvent};
 use crate::events::{Received, Subscription};
 use crate::probe::HostReport;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -18,6 +19,9 @@ pub struct EventStream {
     next_batch_at: Instant,
     /// Received and not returned yet; stays when [`EventStream::next_batch`] is dropped half-way.
     batch: Batch,
+    /// Questions that the window was told of and not yet that they are gone.
+    told: HashSet<String>,
+    _window: WindowOpen,
 }
 
 /// Where a stream that fell behind gets the whole truth again.
@@ -34,15 +38,27 @@ pub(super) struct Everything {
     pub(super) sessions: Vec<SessionInfo>,
     /// Ids that were dismissed in this run.
     pub(super) gone: Vec<String>,
+    pub(super) rules: Vec<RuleInfo>,
+    pub(super) prompts: Vec<Prompt>,
+    pub(super) folded: Vec<FoldedPrompts>,
 }
 
 impl EventStream {
-    pub(super) fn new(subscription: Subscription<UiEvent>, source: Box<dyn Source>) -> Self {
+    pub(super) fn new(
+        subscription: Subscription<UiEvent>,
+        source: Box<dyn Source>,
+        window: WindowOpen,
+    ) -> Self {
+        // Those that the window's snapshot holds.
+        let prompts = source.everything().map(|all| all.prompts);
+        let told = prompts.into_iter().flatten().map(|prompt| prompt.id);
         Self {
             subscription,
             source,
             next_batch_at: Instant::now(),
             batch: Batch::default(),
+            told: told.collect(),
+            _window: window,
         }
     }
 
@@ -68,7 +84,18 @@ impl EventStream {
 
     fn add(&mut self, received: Received<UiEvent>) {
         match received {
-            Received::Event(event) => self.batch.add(event),
+            Received::Event(event) => {
+                match &event {
+                    UiEvent::Prompt { prompt } => {
+                        self.told.insert(prompt.id.clone());
+                    }
+                    UiEvent::PromptGone { id } => {
+                        self.told.remove(id);
+                    }
+                    _ => {}
+                }
+                self.batch.add(event);
+            }
             Received::Dropped(count) => {
                 tracing::warn!(
                     count,
@@ -83,6 +110,22 @@ impl EventStream {
                 self.batch.add(UiEvent::Settings {
                     settings: all.settings,
                 });
+                self.batch.add(UiEvent::Rules { rules: all.rules });
+                let now: HashSet<String> =
+                    all.prompts.iter().map(|prompt| prompt.id.clone()).collect();
+                // Questions that went while nobody looked.
+                for id in self.told.difference(&now) {
+                    self.batch.add(UiEvent::PromptGone { id: id.clone() });
+                }
+                self.told = now;
+                for prompt in all.prompts {
+                    self.batch.add(UiEvent::Prompt {
+                        prompt: Box::new(prompt),
+                    });
+                }
+                for folded in all.folded {
+                    self.batch.add(UiEvent::PromptsFolded { folded });
+                }
                 for id in all.gone {
                     self.batch.add(UiEvent::SessionGone { id });
                 }

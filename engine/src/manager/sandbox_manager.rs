@@ -2,6 +2,7 @@
 
 use super::adapter::{NativeSandboxAdapter, NoSandboxAdapter, Prepared};
 use super::host::HostView;
+use super::network::Networks;
 use super::sandbox::{Events, Sandbox};
 use super::{
     Exec, ExecRequest, IllegalChange, SandboxHandle, SandboxPort, SandboxRequest, SandboxState,
@@ -26,6 +27,7 @@ pub struct SandboxManager(Arc<Shared>);
 struct Shared {
     switch: Switch,
     host: HostView,
+    networks: Arc<Networks>,
     report: RwLock<Arc<HostReport>>,
     sandboxes: Mutex<HashMap<String, Slot>>,
     events: Arc<Events>,
@@ -58,10 +60,16 @@ impl Coded for NoSession {
 }
 
 impl SandboxManager {
-    pub(super) fn new(switch: Switch, host: HostView, report: Arc<HostReport>) -> Self {
+    pub(super) fn new(
+        switch: Switch,
+        host: HostView,
+        report: Arc<HostReport>,
+        networks: Arc<Networks>,
+    ) -> Self {
         Self(Arc::new(Shared {
             switch,
             host,
+            networks,
             report: RwLock::new(report),
             sandboxes: Mutex::new(HashMap::new()),
             events: Arc::new(Events::new(EVENTS_KEPT)),
@@ -96,8 +104,7 @@ impl SandboxManager {
         // Reads the file system, so not on a thread of the runtime.
         let prepared = tokio::task::spawn_blocking(move || match backend {
             SandboxBackend::None => NoSandboxAdapter::prepare(&spec, &shared.host),
-            SandboxBackend::Native => NativeSandboxAdapter::prepare(&spec, &shared.host, &report)
-                .map(|plan| Prepared::Native(Box::new(plan))),
+            SandboxBackend::Native => NativeSandboxAdapter::prepare(&spec, &shared.host, &report),
             SandboxBackend::Microvm => Err(NoStation.problem()),
         })
         .await
@@ -115,7 +122,17 @@ impl SandboxManager {
         let reservation = Reservation { manager: self, id };
         self.0.events.send((id.to_owned(), SandboxEvent::Starting));
         match prepared.launch().await {
-            Ok(launched) => {
+            Ok(mut launched) => {
+                if let Some(prepared) = launched.network.take()
+                    && let Err(problem) = self.0.networks.open(id, &launched.tree, prepared)
+                {
+                    tracing::error!(session = id, code = problem.code, "{}", problem.message);
+                    // Dropping the tree ends it too; this waits until it has.
+                    if let Err(error) = launched.tree.end().await {
+                        tracing::error!(session = id, %error, "a failed session does not end");
+                    }
+                    return Ok(failed_handle(id, problem, BTreeMap::new()));
+                }
                 let sandbox = Sandbox::new(id.to_owned(), launched, Arc::clone(&self.0.events));
                 let handle = sandbox.handle();
                 reservation.fill(sandbox);
@@ -237,6 +254,8 @@ impl SandboxPort for SandboxManager {
 
     async fn destroy(&self, session_id: &str) -> Result<(), Problem> {
         let sandbox = self.sandbox(session_id)?;
+        // First: whatever may survive reaches nothing any more.
+        self.0.networks.close(session_id);
         sandbox.destroy().await?;
         let mut sandboxes = self.sandboxes();
         // Only this very sandbox: the id may have been taken again by now.

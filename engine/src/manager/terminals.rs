@@ -274,6 +274,7 @@ impl Shared {
         notice: Option<String>,
     ) -> Result<(), Problem> {
         let id = session.id();
+        self.networks.name(&id, &session.info().title);
         let mut handle = self.manager.launch_prepared(&id, prepared).await?;
         if let Some(notice) = notice {
             handle.details.insert("notice".to_owned(), notice.into());

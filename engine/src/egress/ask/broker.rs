@@ -501,10 +501,11 @@ impl Broker {
         let folded = card.is_folded();
         let key = (card.session, card.destination);
         self.by_destination.remove(&key);
-        if folded {
-            self.folds.insert(key.0);
-        } else {
+        if !folded {
             self.effects.push(Effect::Gone(card.id));
+        }
+        if self.sessions.contains_key(&key.0) {
+            self.folds.insert(key.0);
         }
     }
 }

@@ -3,6 +3,7 @@
 mod crash;
 mod launch;
 mod lifecycle;
+mod network;
 mod refusal;
 mod terminal;
 

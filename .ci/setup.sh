@@ -24,6 +24,10 @@ case $what in
   *) die "unknown set '$what': run, test, bench, fmt or all" ;;
 esac
 
+case $what in
+  bench | all) ensure_packages "what the peer of the network bench needs" "${PACKAGES_BENCH[@]}" ;;
+esac
+
 ensure_rust
 ensure_node
 case $what in

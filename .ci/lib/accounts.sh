@@ -13,7 +13,8 @@ ensure_test_user() {
   as_root useradd --create-home --shell /bin/bash --comment "Kotak tests" "$TEST_USER"
 }
 
-# run_binary ROLE PACKAGE_DIR BINARY [ARGUMENT...]: ROLE is `root` or `user`.
+# run_binary ROLE PACKAGE_DIR BINARY [ARGUMENT...]: ROLE is `root` or `user`. With NETWORK=own the
+# binary runs in a network namespace of its own, from which nothing can leave.
 run_binary() {
   local role=$1 dir=$2 binary=$3
   shift 3
@@ -23,16 +24,24 @@ run_binary() {
     CARGO_MANIFEST_DIR="$dir" KOTAK_BIN_DIR="$TARGET/debug" KOTAK_PICTURES="$out"
   )
   in_ci && environment+=(CI=true)
+  local name
+  for name in KOTAK_BENCH_SRT KOTAK_LOAD; do
+    [ -z "${!name:-}" ] || environment+=("$name=${!name}")
+  done
   mkdir -p "$out"
   if can_be_root; then
-    local code=0
-    as_root unshare --mount --pid --fork --kill-child --mount-proc -- \
+    local code=0 namespaces=(--mount --pid)
+    if [ "${NETWORK:-host}" = own ]; then
+      namespaces+=(--net)
+      environment+=(KOTAK_TEST_NETWORK=own KOTAK_TEST_RUST="$(rustc --print sysroot)")
+    fi
+    as_root unshare "${namespaces[@]}" --fork --kill-child --mount-proc -- \
       bash "$ROOT/.ci/lib/inside.sh" "$role" "$TEST_USER" "$ROOT" "$out" "$dir" \
       "${environment[@]}" -- "$binary" "$@" </dev/null || code=$?
     as_root chown -R "$(id -u):$(id -g)" "$out"
     return "$code"
   fi
-  [ "$role" = user ] || skip "neither root nor sudo is at hand"
+  [ "$role" = user ] && [ "${NETWORK:-host}" = host ] || skip "neither root nor sudo is at hand"
   local home code=0
   home=$(mktemp -d /var/tmp/kotak-home.XXXXXX)
   mkdir -m 700 "$home/.runtime"

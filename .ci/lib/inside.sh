@@ -14,6 +14,9 @@ done
 shift
 
 mount --make-rprivate /
+case " ${environment[*]} " in
+  *" KOTAK_TEST_NETWORK=own "*) . "$(dirname "${BASH_SOURCE[0]}")/own-network.sh" ;;
+esac
 hidden=(/root /tmp)
 if [ "$role" = user ]; then
   # The first folder above the clone that an ordinary user may not enter hides it: replace it too.

@@ -7,6 +7,11 @@ PACKAGES_RUN=(bubblewrap socat build-essential pkg-config ca-certificates libweb
 PACKAGES_DISPLAY=(xvfb xauth dbus imagemagick)
 # What the tests drive the window, the browser and the kernel with, and the shells they run inside.
 PACKAGES_TEST=(webkit2gtk-driver xdotool libcap2-bin iproute2 procps passwd sudo zsh fish)
+# The real clients and servers of the network tests. Of SSH servers the one that comes without a
+# service of its own: nothing starts to listen on this machine.
+PACKAGES_TEST+=(curl git openssh-client dropbear-bin bind9-dnsutils python3 python3-pip)
+# What npm's sandbox-runtime looks for before it starts.
+PACKAGES_BENCH=(ripgrep)
 # Used where the distribution has it as a package (Ubuntu has Chromium only as a snap).
 PACKAGES_TEST_WHERE_OFFERED=(chromium)
 

@@ -22,13 +22,21 @@ roles_of() {
   esac
 }
 
+# In which network it runs: the network tests get one of their own, from which nothing can leave.
+network_of() {
+  case $1 in
+    egress) echo own ;;
+    *) echo host ;;
+  esac
+}
+
 # Runs every listed binary, and fails at the end when one did.
 run_binaries() {
   local role=$1 dir kind target binary code=0
   shift
   while IFS=$'\t' read -r dir kind target binary; do
     say "-- $kind $target (as ${role/user/an ordinary user})"
-    run_binary "$role" "$dir" "$binary" || code=1
+    NETWORK=$(network_of "$target") run_binary "$role" "$dir" "$binary" || code=1
   done < <("$@")
   return "$code"
 }

@@ -1,13 +1,16 @@
-//! What the conformance and end-to-end suites share: a staged home directory full of secrets, the
-//! `kotak` command driven as a person drives it, and a desktop for the real window.
+//! What the conformance, egress and end-to-end suites share: a staged home directory full of
+//! secrets, the `kotak` command driven as a person drives it, a desktop for the real window, and a
+//! small internet of real servers.
 
 #![expect(
+    clippy::expect_used,
     clippy::panic,
     reason = "a test that cannot be set up fails, and says why"
 )]
 
 pub mod command;
 pub mod desktop;
+pub mod net;
 pub mod stage;
 
 pub use command::{Kotak, Outcome};

@@ -1,7 +1,10 @@
-//! `make bench`: what a launch costs against plain bubblewrap with the same mounts, and how fast
-//! the terminal in the real window is. Prints medians beside their targets; judges nothing.
+//! `make bench`: what a launch costs against plain bubblewrap with the same mounts, how fast the
+//! terminal in the real window is, and what a connection through the session's proxy costs against
+//! a direct one and against others. Prints medians beside their targets; judges nothing.
 
 mod launch;
+mod network;
+mod network_client;
 mod plain;
 mod window;
 
@@ -13,6 +16,9 @@ const ROUNDS: u32 = 40;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let what = std::env::args().nth(1);
+    if what.as_deref() == Some(network_client::NAME) {
+        return network_client::run();
+    }
     // Few rounds serve a profiler.
     let rounds = match std::env::args().nth(2) {
         Some(rounds) => rounds.parse()?,
@@ -25,6 +31,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     if wanted("window") {
         runtime.block_on(window::measure())?;
+    }
+    // Only in a network of its own, which `make bench` gives it.
+    if what.as_deref() == Some("network") {
+        network::measure()?;
     }
     Ok(())
 }

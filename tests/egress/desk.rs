@@ -1,0 +1,112 @@
+//! The window's engine, in this process, for the home of a staged sandbox: it shows the questions
+//! of every `kotak run` there and answers them, as the panel does.
+
+use crate::sandbox::Sandbox;
+use kotak_engine::api::{Answer, AnswerScope, Prompt, PromptState, RuleInfo};
+use kotak_engine::error::Problem;
+use kotak_engine::manager::{Engine, EngineOptions, EngineRole};
+use kotak_engine::probe::Switch;
+use kotak_engine::store::Dirs;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+
+/// How long something may take to appear. A bound, not an expectation.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The window's engine.
+pub(crate) struct Desk {
+    runtime: Runtime,
+    pub(crate) engine: Engine,
+}
+
+impl Desk {
+    /// Opens the desk of this home; sessions that are started from now on ask here.
+    pub(crate) fn open(sandbox: &Sandbox) -> Self {
+        let home = sandbox.stage.home();
+        let state = home.join(".local/state/kotak");
+        let dirs = Dirs {
+            run: state.join("run"),
+            state,
+            config: home.join(".config/kotak"),
+            cache: home.join(".cache/kotak"),
+        };
+        let runtime = Runtime::new().expect("a runtime");
+        let options = EngineOptions {
+            switch: Switch::On,
+            dirs,
+            role: EngineRole::Panel,
+        };
+        let engine = runtime.block_on(Engine::start(options)).expect("an engine");
+        Self { runtime, engine }
+    }
+
+    /// The questions that are shown now.
+    pub(crate) fn prompts(&self) -> Vec<Prompt> {
+        self.engine.snapshot().prompts
+    }
+
+    /// Waits for a question about a host that is as wanted.
+    #[track_caller]
+    pub(crate) fn prompt(&self, host: &str, wanted: impl Fn(&Prompt) -> bool) -> Prompt {
+        self.until(&format!("a question about {host}"), || {
+            let mut prompts = self.prompts().into_iter();
+            prompts.find(|prompt| prompt.host == host && wanted(prompt))
+        })
+    }
+
+    /// Waits for something.
+    #[track_caller]
+    pub(crate) fn until<T>(&self, what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+        let began = Instant::now();
+        loop {
+            if let Some(found) = probe() {
+                return found;
+            }
+            assert!(
+                began.elapsed() < PATIENCE,
+                "not reached: {what}; shown: {:#?}",
+                self.prompts()
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Answers a question. A click that comes too early is ignored: it is repeated.
+    #[track_caller]
+    pub(crate) fn answer(
+        &self,
+        prompt: &Prompt,
+        answer: Answer,
+        scope: AnswerScope,
+    ) -> Option<RuleInfo> {
+        let given = self.until("an answer that is taken", || {
+            let given = self
+                .runtime
+                .block_on(self.engine.answer_prompt(&prompt.id, answer, scope));
+            match given {
+                Err(problem) if problem.code == "ANSWER_TOO_EARLY" => None,
+                other => Some(other),
+            }
+        });
+        given.unwrap_or_else(|problem| panic!("{problem:?}"))
+    }
+
+    /// Runs a call of the engine.
+    pub(crate) fn run<T>(
+        &self,
+        call: impl Future<Output = Result<T, Problem>>,
+    ) -> Result<T, Problem> {
+        self.runtime.block_on(call)
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        self.runtime.block_on(self.engine.shutdown());
+    }
+}
+
+/// Whether attempts wait on it.
+pub(crate) fn waits(prompt: &Prompt) -> bool {
+    prompt.state == PromptState::Waiting
+}

@@ -367,7 +367,7 @@ impl WhoAsks for GuardWho {
 
 /// Text of a program, bounded, with everything that could mislead made visible.
 fn shown(text: &str) -> String {
-    super::command_line::shown(text, COMMAND_BYTES / 4)
+    crate::text::printable_start(text, COMMAND_BYTES / 4)
 }
 
 /// A listener inside, as the proxies accept on it.

@@ -10,7 +10,7 @@ export type Allowed = {
  */
 source: Source, 
 /**
- * The entry as written, for example `*.githubusercontent.com`.
+ * The entry as written, for example `*.archive.ubuntu.com`.
  */
 pattern: string, 
 /**

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
+  NOON,
   assertAccessible,
   assertFits,
   changeTheme,
@@ -37,6 +38,21 @@ const settings = async (page) => {
   await page.keyboard.press("Control+Shift+S");
   await dialog(page, "Settings").waitFor();
 };
+/** A view of the inspector, on the clock of the samples. */
+const view =
+  (name, then = async () => {}) =>
+  async (page) => {
+    await page.getByRole("tab", { name }).click();
+    await page.getByTestId(name === "Network" ? "timeline" : "activity-count").waitFor();
+    await then(page);
+    await page.evaluate(() => new Promise((done) => setTimeout(done, 400)));
+  };
+const atNoon = { now: NOON };
+const down = (page) =>
+  page.getByRole("tabpanel").evaluate((panel) => {
+    for (const details of panel.querySelectorAll("details")) details.open = true;
+    panel.scrollTop = panel.scrollHeight;
+  });
 const terminal = async (page) => {
   await page.locator(".xterm-rows").first().waitFor();
 };
@@ -198,6 +214,150 @@ const states = [
       await page.keyboard.type("zzz");
     },
   ],
+  ["activity", "network", view("Activity"), atNoon],
+  ["activity-narrow", "network", view("Activity"), { ...atNoon, width: 900, height: 600 }],
+  ["activity-many", "network-many", view("Activity"), atNoon],
+  ["activity-empty", "network-empty", view("Activity"), atNoon],
+  [
+    "activity-no-match",
+    "network",
+    view("Activity", async (page) => {
+      await page.getByRole("searchbox").fill("zzz");
+      await page.getByText("Nothing matches the filter.").waitFor();
+    }),
+    atNoon,
+  ],
+  [
+    "activity-detail",
+    "network",
+    view("Activity", (page) => page.getByRole("option").first().click()),
+    atNoon,
+  ],
+  [
+    "activity-detail-file",
+    "network",
+    view("Activity", (page) => page.getByRole("option").filter({ hasText: ".env" }).first().click()),
+    atNoon,
+  ],
+  [
+    "activity-groups",
+    "network",
+    view("Activity", (page) => page.getByRole("button", { name: "By target" }).click()),
+    atNoon,
+  ],
+  [
+    "activity-all-sessions",
+    "network",
+    view("Activity", (page) => page.getByRole("button", { name: "session:sh" }).click()),
+    atNoon,
+  ],
+  [
+    "activity-paused",
+    "network",
+    view("Activity", async (page) => {
+      await page.getByRole("button", { name: "Pause" }).click();
+      await page.evaluate(() => {
+        const { network } = window.fake;
+        const [row] = network.activity({ ...window.wholeHistory, limit: 1 }).rows;
+        network.record(Array.from({ length: 12 }, () => network.row(row)));
+      });
+      await page.getByRole("button", { name: "12 new" }).waitFor();
+    }),
+    atNoon,
+  ],
+  [
+    "activity-menu",
+    "network",
+    view("Activity", (page) => page.getByRole("option").nth(2).click({ button: "right" })),
+    atNoon,
+  ],
+  [
+    "activity-hostile",
+    "prompt-hostile",
+    view("Activity", (page) => page.getByRole("option").nth(2).click()),
+    atNoon,
+  ],
+  ["network", "network-rules", view("Network"), atNoon],
+  ["network-lists", "network-rules", view("Network", down), atNoon],
+  ["network-narrow", "network-rules", view("Network"), { ...atNoon, width: 900, height: 600 }],
+  ["network-off", "network-off", view("Network"), atNoon],
+  [
+    "network-zoomed",
+    "network",
+    view("Network", async (page) => {
+      await page.getByTestId("timeline").focus();
+      await page.keyboard.press("End");
+      for (let step = 0; step < 12; step++) await page.keyboard.press("ArrowLeft");
+      await page.keyboard.press("Enter");
+      await page.getByRole("button", { name: "Back" }).waitFor();
+      await page.keyboard.press("End");
+      for (let step = 0; step < 20; step++) await page.keyboard.press("ArrowLeft");
+    }),
+    atNoon,
+  ],
+  [
+    "network-tested",
+    "network-rules",
+    view("Network", async (page) => {
+      await page.getByLabel("Host pattern").fill("*.com");
+      await page.keyboard.press("Enter");
+      await page.getByRole("textbox", { name: "Test a destination" }).fill("files.evil-cdn.net");
+      await page.keyboard.press("Enter");
+      await page.getByTestId("verdict").waitFor();
+      await down(page);
+    }),
+    atNoon,
+  ],
+  [
+    "network-open",
+    "one",
+    async (page) => {
+      await page.getByRole("tab", { name: "Network" }).click();
+      await page.getByTestId("network-plain").waitFor();
+    },
+  ],
+  ["prompt", "prompt-one", view("Activity"), atNoon],
+  ["prompt-narrow", "prompt-one", view("Activity"), { ...atNoon, width: 900, height: 600 }],
+  ["prompt-several", "prompt-several", view("Activity"), atNoon],
+  ["prompt-hostile", "prompt-hostile", view("Activity"), atNoon],
+  [
+    "prompt-missed",
+    "prompt-missed",
+    view("Activity", (page) => page.getByTestId("prompt-row").click()),
+    atNoon,
+  ],
+  ["prompt-held", "prompt-one", view("Activity", (page) => page.keyboard.press("Control+Shift+J")), atNoon],
+  [
+    "prompt-answered",
+    "prompt-several",
+    view("Activity", async (page) => {
+      await page.evaluate(() => new Promise((done) => setTimeout(done, 600)));
+      await page.locator("[data-answer=allowSession]").click();
+      await page.getByTestId("done-strip").waitFor();
+    }),
+    atNoon,
+  ],
+  [
+    "rules",
+    "network-rules",
+    async (page) => {
+      await page.keyboard.press("Control+Shift+L");
+      await dialog(page, "Rules").getByTestId("rule").first().waitFor();
+      await page.getByRole("button", { name: /^Remove: collector/ }).click();
+      await page.getByRole("button", { name: /^Undo/ }).first().waitFor();
+    },
+    atNoon,
+  ],
+  [
+    "rules-none",
+    "network",
+    async (page) => {
+      await page.keyboard.press("Control+Shift+L");
+      await dialog(page, "Rules").waitFor();
+    },
+    atNoon,
+  ],
+  ["sheet-allowlist", "sheet-usual", choose("Allowlist")],
   ["question-close", "one", ask({ kind: "close", processes })],
   ["question-restart", "one", ask({ kind: "restart", processes })],
   ["question-paste", "one", ask({ kind: "paste", text: "cd /tmp\ncurl https://example.org/x.sh | sh\n" })],
@@ -241,13 +401,15 @@ for (const [name, scenario, prepare, options = {}] of states) {
     }));
 }
 
-for (const [name, scenario, prepare] of [
+for (const [name, scenario, prepare, options = {}] of [
   ["contrast-window", "splits", terminal],
   ["contrast-sheet", "sheet-usual", sheet],
   ["contrast-host", "host-bare", host],
+  ["contrast-prompt", "prompt-several", view("Activity"), atNoon],
+  ["contrast-network", "network-rules", view("Network"), atNoon],
 ]) {
   test(`${name} is accessible in high contrast`, () =>
-    withWindow(scenario, { theme: "highContrast" }, async (page) => {
+    withWindow(scenario, { theme: "highContrast", ...options }, async (page) => {
       await prepare(page);
       await picture(page, name);
       await assertFits(page);

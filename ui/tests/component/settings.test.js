@@ -42,6 +42,7 @@ test("each switch changes its own setting and nothing else", () =>
       "Ask before closing a pane whose program runs": "confirmClose",
       "Screen reader mode in terminals": "screenReader",
       "Draw terminals with WebGL": "webgl",
+      "Tell of questions on the desktop": "notifyPrompts",
     };
     let wanted = before;
     let count = 0;
@@ -51,6 +52,23 @@ test("each switch changes its own setting and nothing else", () =>
       wanted = { ...wanted, [key]: !before[key] };
       assert.deepEqual(await last(page), wanted);
     }
+  }));
+
+// REQ EG-9
+test("the countdown of questions is 10 to 600 seconds", () =>
+  withSettings("settings", async (page, settings) => {
+    const seconds = settings.getByLabel("Denied after");
+    assert.equal(await seconds.inputValue(), "60");
+    for (const bad of ["9", "601"]) {
+      await seconds.fill(bad);
+      await page.keyboard.press("Enter");
+      await settings.getByText("Not kept: must be 10 to 600 seconds without an answer").waitFor();
+    }
+    assert.equal(await last(page), undefined);
+    await seconds.fill("120");
+    await page.keyboard.press("Enter");
+    await stored(page, 1);
+    assert.equal((await last(page)).promptSeconds, 120);
   }));
 
 test("a number out of range is not kept, and says what the range is", () =>

@@ -47,6 +47,7 @@ test("Enter alone launches the last choice made in the folder", () =>
       cwd: SHOP,
       backend: "native",
       network: "off",
+      extraDomains: [],
       mode: "review",
       protectedPaths: [`${SHOP}/migrations`],
     });
@@ -212,16 +213,53 @@ test("network is hidden for none, which says whose network it is", () =>
 
 for (const [name, words] of [
   ["Open · not observed", "connections are not observed"],
-  ["Allowlist", "No route out yet"],
-  ["Ask first", "No route out yet"],
-  ["Off", "No route out."],
+  ["Allowlist", "Listed domains pass: model providers, Git hosts, package registries, and those you add."],
+  ["Ask first", "For any other you are asked while the program waits; without an answer it is refused."],
+  ["Off", "No route out: the session reaches only itself."],
 ]) {
-  test(`network ${name} says what it means today`, () =>
+  test(`network ${name} says what it means`, () =>
     withSheet("sheet-usual", async (_page, sheet) => {
       await sheet.getByRole("radio", { name }).check();
       await sheet.getByText(words).waitFor();
     }));
 }
+
+// REQ TM-5
+test("extra domains go with a network that lists, and the summary counts them", () =>
+  withSheet("sheet-usual", async (page, sheet) => {
+    const domains = sheet.getByLabel("Extra domains for this session");
+    assert.equal(await domains.count(), 0);
+    await sheet.getByRole("radio", { name: "Ask first" }).check();
+    await domains.fill("files.example.com *.example.org");
+    await settled(page);
+    await sheet.getByText("14 domains").waitFor();
+    await sheet.getByText("asks").first().waitFor();
+    await openButton(sheet).click();
+    await sheet.waitFor({ state: "detached" });
+    const [[request]] = await calls(page, "launch");
+    assert.deepEqual(
+      [request.network, request.extraDomains],
+      ["ask", ["files.example.com", "*.example.org"]],
+    );
+  }));
+
+test("an extra domain that is no pattern is refused before the launch, in the engine's words", () =>
+  withSheet("sheet-usual", async (page, sheet) => {
+    await sheet.getByRole("radio", { name: "Allowlist" }).check();
+    await sheet.getByLabel("Extra domains for this session").fill("*.com");
+    await settled(page);
+    assert.match(
+      await sheet.getByRole("alert").innerText(),
+      /The extra domain \*\.com is not a host pattern\./,
+    );
+    assert.ok(await openButton(sheet).isDisabled());
+    // Another network takes no domain, and loses none.
+    await sheet.getByRole("radio", { name: "Off" }).check();
+    await settled(page);
+    assert.ok(await openButton(sheet).isEnabled());
+    await sheet.getByRole("radio", { name: "Allowlist" }).check();
+    assert.equal(await sheet.getByLabel("Extra domains for this session").inputValue(), "*.com");
+  }));
 
 test("the summary comes from the engine, with its emphasis, and follows the choice", () =>
   withSheet("sheet-usual", async (page, sheet) => {

@@ -106,6 +106,16 @@ export async function assertFits(page) {
     const found = [];
     if (document.documentElement.scrollWidth > innerWidth) found.push("the page scrolls sideways");
     if (document.documentElement.scrollHeight > innerHeight) found.push("the page scrolls");
+    const inspector = document.querySelector("aside.inspector");
+    for (const box of inspector?.querySelectorAll("*") ?? []) {
+      const style = getComputedStyle(box);
+      if (style.overflowX === "hidden" || style.clipPath !== "none" || box.closest(".uplot, .cut")) continue;
+      if (style.overflowX !== "visible" && box.scrollWidth > box.clientWidth + 1) {
+        found.push(`${box.tagName}.${box.className} scrolls sideways`);
+      }
+      const { right, width } = box.getBoundingClientRect();
+      if (width > 0 && right > innerWidth + 1) found.push(`${box.tagName}.${box.className} sticks out`);
+    }
     for (const dialog of document.querySelectorAll("dialog[open]")) {
       for (const box of [dialog, ...dialog.querySelectorAll("*")]) {
         const style = getComputedStyle(box);

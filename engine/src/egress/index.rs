@@ -63,7 +63,8 @@ impl Index {
             }
         };
         let name = match host {
-            Host::Ip(address) => return look(&address.to_string()),
+            // Patterns are canonical; a host that was made of an address by hand may not be.
+            Host::Ip(address) => return look(&address.to_canonical().to_string()),
             Host::Name(name) => name.as_str(),
         };
         look(name);

@@ -223,6 +223,28 @@ fn a_changed_rule_holds_at_once_and_the_old_value_stays_as_it_was() {
 }
 
 #[test]
+fn an_address_that_was_not_made_canonical_meets_the_same_rules() {
+    let set = rules(Restriction::Ask, &[], &["-93.184.216.34", "+10.0.0.5"]);
+    let verdict = |text: &str| {
+        let host = Host::Ip(text.parse().unwrap());
+        decide(&Destination { host, port: 80 }, &set)
+    };
+    for text in ["93.184.216.34", "::ffff:93.184.216.34"] {
+        assert_eq!(
+            verdict(text),
+            Decision::Deny(DenyReason::OperatorRule),
+            "{text}"
+        );
+    }
+    assert!(matches!(verdict("::ffff:10.0.0.5"), Decision::Allow(_)));
+    assert_eq!(
+        verdict("::ffff:10.0.0.6"),
+        Decision::Deny(DenyReason::AddressRange)
+    );
+    assert_eq!(verdict("::ffff:93.184.216.35"), Decision::Ask);
+}
+
+#[test]
 fn a_port_of_zero_is_malformed() {
     let set = rules(Restriction::Ask, &["a.example.com"], &[]);
     let destination = Destination {

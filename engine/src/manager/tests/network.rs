@@ -168,7 +168,7 @@ async fn rules_change_running_sessions_at_once_and_end_with_theirs() {
     assert_eq!(own.pattern, "*.invalid-kotak.example.com");
     assert_eq!(own.workspace, info.workspace);
     assert_eq!(verdict(&rig), ExplainedVerdict::Allow);
-    assert_eq!(rig.engine.snapshot().rules, [own.clone()]);
+    assert_eq!(rig.engine.snapshot().rules, std::slice::from_ref(&own));
     rig.engine.remove_rule(own.id).await.unwrap();
     assert_eq!(verdict(&rig), ExplainedVerdict::Deny);
     let again = rig.engine.remove_rule(own.id).await;

@@ -183,7 +183,7 @@ fn domains_are_refused_where_no_list_is_kept() {
     assert_eq!(wrong.code, Some(2), "{wrong:?}");
 }
 
-/// Keeps pressing a key until something is seen: the first half second counts for nothing.
+/// Keeps pressing a key until something is seen: what comes too early counts for nothing.
 fn presses(person: &mut Person, key: &str, until: &str) {
     while !person.has_seen(until, Duration::from_millis(200)) {
         person.types(key);
@@ -231,8 +231,7 @@ fn deny_for_the_session_is_asked_once_with_the_scope_that_was_chosen() {
     );
     let mut person = Person::starts(&desk, &bash(&["--network", "ask"], &script), &[]);
     person.sees("> 1 new.example.net:443");
-    person.types("2");
-    person.sees("> 2 new.example.net");
+    presses(&mut person, "2", "> 2 new.example.net");
     presses(&mut person, "D", "\u{1b}[?1049l");
     person.sees("answer: HTTP/1.1 403");
     person.sees("answer: HTTP/1.1 403");

@@ -50,7 +50,8 @@ themselves. What a * leaves open must lie below a domain that somebody owns: *.c
 
 const EXPLAIN_HELP: &str = "\
 Without --session this is what a session with the network `allowlist` would do in the current
-directory: the built-in lists and the rules of its workspace. Nothing is resolved or connected to.";
+directory: the built-in lists and the rules of its workspace. Nothing is resolved or connected to.
+Exits with 0 when it would be allowed, and with 1 when it would be refused or asked about.";
 
 const LOG_HELP: &str = "\
 With --json each line is one object. A refusal that is repeated within a few seconds is one line

@@ -1,6 +1,7 @@
 //! The server name of TLS against the host that was judged.
 
-use super::rig::{Canned, Plan, Rig, echo, read_to_end, within};
+use super::peers::{Canned, echo, read_to_end};
+use super::rig::{Plan, Rig, within};
 use crate::egress::decide::DenyReason;
 use crate::egress::gate::Closed;
 use crate::egress::tls::{ClientHello, HelloError, HelloReader, is_hello_retry};

@@ -1,7 +1,8 @@
 //! Large transfers in both directions at once. What is asserted is what arrived; the numbers are
 //! printed (`--nocapture`).
 
-use super::rig::{Rig, echo, within};
+use super::peers::echo;
+use super::rig::{Rig, within};
 use std::time::Instant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

@@ -70,6 +70,7 @@ pub(super) fn plan(stage: &Stage, network: NetworkMode) -> NativePlan {
         mode: Mode::Chat,
         protected_paths: vec![],
         network: Some(network),
+        extra_domains: vec![],
         runner_state_dirs: vec![],
         env_policy: EnvPolicy::default(),
     };

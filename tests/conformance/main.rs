@@ -12,6 +12,7 @@ mod binds;
 mod environment;
 mod input;
 mod lifecycle;
+mod network;
 mod processes;
 mod races;
 mod reads;

@@ -163,7 +163,7 @@ async fn questions_go_with_the_engine_that_asked_and_the_desk_with_its_window() 
     guest.folded(folded.clone());
     next(&mut seen).await;
     assert_eq!(next(&mut seen).await, DeskEvent::Folded(folded.clone()));
-    assert_eq!(host.folded(), [folded.clone()]);
+    assert_eq!(host.folded(), std::slice::from_ref(&folded));
     drop(guest);
     assert_eq!(next(&mut seen).await, DeskEvent::PromptGone("a".to_owned()));
     let none = FoldedPrompts {

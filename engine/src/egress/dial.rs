@@ -188,14 +188,12 @@ async fn checked(
             Ok(()) | Err(_) => {}
         }
     }
-    if kept.is_empty() {
-        if let Some((address, range)) = special {
-            return Err(DialError::Special {
-                host: destination.host.to_string(),
-                address,
-                range,
-            });
-        }
+    if let (true, Some((address, range))) = (kept.is_empty(), special) {
+        return Err(DialError::Special {
+            host: destination.host.to_string(),
+            address,
+            range,
+        });
     }
     let mut ordered = interleaved(&kept);
     ordered.truncate(limits.addresses.max(1));

@@ -27,6 +27,7 @@ pub mod decide;
 pub mod dial;
 pub mod dns;
 pub mod explain;
+mod first_bytes;
 pub mod gate;
 pub mod http;
 mod index;

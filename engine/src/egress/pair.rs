@@ -183,10 +183,10 @@ fn accept_failed(slots: &Slots, kind: Kind, error: &io::Error, failing: &mut boo
 }
 
 fn report(ended: Result<(), tokio::task::JoinError>) {
-    if let Err(error) = ended {
-        if error.is_panic() {
-            tracing::error!(%error, "a connection of a session failed");
-        }
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        tracing::error!(%error, "a connection of a session failed");
     }
 }
 

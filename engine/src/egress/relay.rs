@@ -1,11 +1,11 @@
 //! Two streams joined: half-close, bounded memory, a name check on the first bytes, and a cut.
 
 use super::decide::DenyReason;
+use super::first_bytes::{FirstBytes, Second, asks_again, pass_second_hello};
 use super::limits::Limits;
 use super::stream::{ClientReader, ClientWriter, Counted, ReadAhead};
 use super::ticket::Ticket;
-use super::tls::{FIRST_BYTE, HelloError, HelloReader};
-use crate::spec::Host;
+use super::tls::HelloError;
 use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -36,28 +36,6 @@ pub(super) fn counted(server: TcpStream, ticket: &Ticket) -> (ServerReader, Serv
     (reader, Counted::new(writer, ticket.meter.clone()))
 }
 
-/// What the client's first bytes must be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FirstBytes {
-    /// A ClientHello for the judged host, before anything passes either way.
-    Tls,
-    /// Anything; but when they are TLS, a ClientHello for the judged host.
-    Any,
-    /// They passed a check already.
-    Checked,
-}
-
-impl FirstBytes {
-    /// By the port that was judged.
-    pub(super) fn on_port(port: u16, limits: &Limits) -> Self {
-        if limits.tls_ports.contains(&port) {
-            Self::Tls
-        } else {
-            Self::Any
-        }
-    }
-}
-
 /// Why a relay ended before both sides were done.
 enum Stop {
     /// The name check.
@@ -69,6 +47,15 @@ enum Stop {
 impl From<io::Error> for Stop {
     fn from(_: io::Error) -> Self {
         Self::Gone
+    }
+}
+
+impl From<Second> for Stop {
+    fn from(second: Second) -> Self {
+        match second {
+            Second::Hello(error) => Self::Hello(error),
+            Second::Gone => Self::Gone,
+        }
     }
 }
 
@@ -84,18 +71,29 @@ pub(super) async fn relay(
     let (mut server_reader, mut server_writer) = server;
     let host = ticket.destination.host.clone();
     let (checked, may_answer) = oneshot::channel();
+    let (answered, again) = oneshot::channel();
+    // Nobody listens to either any more only when the whole relay is over.
     let up = async {
-        check(&mut client_reader, first, &host, limits)
+        let hello = first
+            .check(&mut client_reader, &host, limits)
             .await
             .map_err(Stop::Hello)?;
-        // Nobody listens any more only when the whole relay is over.
         let _ = checked.send(());
+        if let Some(length) = hello {
+            server_writer.write_all(&client_reader.take(length)).await?;
+            if again.await.map_err(|_| Stop::Gone)? {
+                pass_second_hello(&mut client_reader, &mut server_writer, &host, limits).await?;
+            }
+        }
         copy(&mut client_reader, &mut server_writer).await?;
         Ok::<(), Stop>(())
     };
     let down = async {
         if first == FirstBytes::Tls {
             may_answer.await.map_err(|_| Stop::Gone)?;
+        }
+        if first != FirstBytes::Checked {
+            let _ = answered.send(asks_again(&mut server_reader).await?);
         }
         copy(&mut server_reader, &mut client_writer).await?;
         Ok::<(), Stop>(())
@@ -118,46 +116,6 @@ pub(super) async fn relay(
         }
         Some(Ok(_) | Err(Stop::Gone)) => ticket.done(),
     }
-}
-
-/// Reads ahead until the client's first bytes are seen to be right. An end before the first byte
-/// is right: nothing was said.
-async fn check(
-    client: &mut ClientReader,
-    first: FirstBytes,
-    host: &Host,
-    limits: &Limits,
-) -> Result<(), HelloError> {
-    match first {
-        FirstBytes::Checked => return Ok(()),
-        FirstBytes::Tls => {}
-        FirstBytes::Any => {
-            if client.ahead().is_empty() && !matches!(client.fill().await, Ok(1..)) {
-                return Ok(());
-            }
-            if client.ahead().first() != Some(&FIRST_BYTE) {
-                return Ok(());
-            }
-        }
-    }
-    let mut reader = HelloReader::new(limits.hello_bytes);
-    let hello = async {
-        loop {
-            if let Some(hello) = reader.read(client.ahead())? {
-                return hello.agrees_with(host);
-            }
-            if !matches!(client.fill().await, Ok(1..)) {
-                return if client.ahead().is_empty() {
-                    Ok(())
-                } else {
-                    Err(HelloError::Ended)
-                };
-            }
-        }
-    };
-    tokio::time::timeout(limits.hello_time, hello)
-        .await
-        .unwrap_or(Err(HelloError::Slow))
 }
 
 /// Copies one direction to its end, then ends the other side's input.

@@ -3,7 +3,7 @@
 use super::gate::{Boxed, Resolve};
 use crate::spec::HostName;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, ToSocketAddrs};
 
 /// Where the system keeps names that are not asked for over the network.
 const HOSTS: &str = if cfg!(windows) {
@@ -22,18 +22,22 @@ pub struct HostResolver;
 
 impl Resolve for HostResolver {
     fn resolve<'a>(&'a self, name: &'a HostName) -> Boxed<'a, io::Result<Vec<IpAddr>>> {
-        Box::pin(async move {
-            if let Ok(text) = tokio::fs::read_to_string(HOSTS).await {
-                let addresses = in_hosts_file(&text, name.as_str());
-                if !addresses.is_empty() {
-                    return Ok(addresses);
-                }
-            }
-            let absolute = format!("{name}.");
-            let found = tokio::net::lookup_host((absolute.as_str(), 0)).await?;
-            Ok(found.map(|address| address.ip()).collect())
-        })
+        let name = name.to_string();
+        // Both block, and one hop to a thread that may is enough.
+        let looked_up = tokio::task::spawn_blocking(move || look_up(&name));
+        Box::pin(async move { looked_up.await.map_err(io::Error::other)? })
     }
+}
+
+fn look_up(name: &str) -> io::Result<Vec<IpAddr>> {
+    if let Ok(text) = std::fs::read_to_string(HOSTS) {
+        let addresses = in_hosts_file(&text, name);
+        if !addresses.is_empty() {
+            return Ok(addresses);
+        }
+    }
+    let found = (format!("{name}."), 0).to_socket_addrs()?;
+    Ok(found.map(|address| address.ip()).collect())
 }
 
 /// The addresses that a hosts file (hosts(5)) has for a name.

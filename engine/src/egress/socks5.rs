@@ -3,9 +3,10 @@
 
 use super::decide::Destination;
 use super::dial::{DialError, dial};
+use super::first_bytes::FirstBytes;
 use super::gate::{Attempt, Route};
 use super::pair::{Credentials, Shared};
-use super::relay::{FirstBytes, counted, relay};
+use super::relay::{counted, relay};
 use super::slots::Slot;
 use super::stream::{Accepted, ClientReader, ClientWriter, seen, split};
 use super::ticket::{Judged, judge};

@@ -26,6 +26,14 @@ const SERVER_NAME: u16 = 0;
 /// `host_name` (RFC 6066 §3).
 const HOST_NAME: u8 = 0;
 
+/// `server_hello` (RFC 8446 §4).
+const SERVER_HELLO: u8 = 2;
+/// The random of a ServerHello that is a HelloRetryRequest (RFC 8446 §4.1.3).
+const RETRY: [u8; 32] = [
+    0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
+    0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
+];
+
 /// What the first byte of a TLS connection is: a handshake record.
 pub(super) const FIRST_BYTE: u8 = 0x16;
 
@@ -171,6 +179,12 @@ impl HelloReader {
         Ok(None)
     }
 
+    /// How many bytes the hello takes, once it is whole.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.next
+    }
+
     /// The message, once it is complete.
     fn whole(&self) -> Result<Option<ClientHello>, HelloError> {
         if self
@@ -279,6 +293,25 @@ fn single_name(data: &[u8]) -> Result<&[u8], HelloError> {
         return Err(bad());
     }
     Ok(name)
+}
+
+/// Whether a server's first bytes are a HelloRetryRequest; `None` wants more of them. A server that
+/// cuts its hello within the first 43 bytes into several records is taken to send one: the check
+/// that follows only holds back what the client sends in the clear.
+#[must_use]
+pub fn is_hello_retry(bytes: &[u8]) -> Option<bool> {
+    /// The version before the random.
+    const VERSION: usize = 2;
+    if bytes.first().is_some_and(|&kind| kind != FIRST_BYTE) {
+        return Some(false);
+    }
+    let message = RECORD_HEADER..RECORD_HEADER + MESSAGE_HEADER + VERSION + RETRY.len();
+    let record = bytes.first_chunk::<RECORD_HEADER>()?;
+    if usize::from(u16::from_be_bytes([record[3], record[4]])) < message.len() {
+        return Some(true);
+    }
+    let message = bytes.get(message)?;
+    Some(message.first() == Some(&SERVER_HELLO) && message.ends_with(&RETRY))
 }
 
 fn malformed(what: &'static str) -> HelloError {

@@ -3,11 +3,12 @@
 
 use super::decide::Destination;
 use super::dial::dial;
+use super::first_bytes::FirstBytes;
 use super::gate::{Attempt, Route};
 use super::http::{self, Role};
 use super::pair::Shared;
 use super::pool::{Lease, Pool};
-use super::relay::{FirstBytes, counted, relay};
+use super::relay::{counted, relay};
 use super::slots::Slot;
 use super::stream::{Accepted, split};
 use super::ticket::{Judged, judge};

@@ -25,6 +25,7 @@ pub use exec::*;
 pub use feed::*;
 pub use handle::*;
 pub use life::*;
+pub use network::operator_rules;
 pub use port::*;
 pub use sandbox_manager::*;
 

@@ -5,6 +5,7 @@ use super::prompts::Prompts;
 use crate::api::{ActivityRow, Actor, NetworkCounts, RuleInfo, UiEvent};
 use crate::backend::{Bridge, SandboxBackend};
 use crate::egress::ask::{AskFirst, Clock, SessionFacts};
+use crate::egress::decide::Source;
 use crate::egress::gate::{Boxed, Gate, Route};
 use crate::egress::journal::{Counted, Journal, Live, RowIds, SessionRun, Sink, Tally};
 use crate::egress::limits::Limits;
@@ -17,7 +18,7 @@ use crate::error::{Coded, Fix, Problem};
 use crate::events::Bus;
 use crate::process::{Inside, Listener, SessionSockets, Tree};
 use crate::spec::{HostPattern, NetworkMode};
-use crate::store::{Recorder, RuleFilter, Store};
+use crate::store::{Recorder, RuleFilter, SessionNetworkRecord, Store};
 use kotak_guard::proto::Transport;
 use std::collections::HashMap;
 use std::fmt;
@@ -212,6 +213,18 @@ impl Networks {
             journal,
             Arc::clone(&self.clock),
         );
+        let allowlist = prepared.rules.allowed_entries().into_iter();
+        self.store.network_started(
+            session,
+            SessionNetworkRecord {
+                mode: prepared.mode,
+                allowlist: allowlist
+                    .filter(|entry| entry.source == Source::Spec)
+                    .map(|entry| entry.pattern)
+                    .collect(),
+                workspace: prepared.workspace.clone(),
+            },
+        );
         let bridge = sockets.bridge;
         let pair = ProxyPair::start(
             Arc::clone(&network) as Arc<dyn Gate>,
@@ -267,7 +280,8 @@ impl Networks {
 }
 
 /// The rules that hold for a session: its own, and those of its workspace.
-fn operator_rules(rules: &[RuleInfo], session: &str, workspace: &str) -> Vec<OperatorRule> {
+#[must_use]
+pub fn operator_rules(rules: &[RuleInfo], session: &str, workspace: &str) -> Vec<OperatorRule> {
     rules
         .iter()
         .filter(|rule| match &rule.session_id {

@@ -304,6 +304,12 @@ impl Engine {
         self.prompts().ask().prompts()
     }
 
+    /// This engine's own questions beyond those.
+    #[must_use]
+    pub fn own_folded(&self) -> Vec<FoldedPrompts> {
+        self.prompts().ask().folded()
+    }
+
     fn prompts(&self) -> &Prompts {
         &self.0.networks.prompts
     }

@@ -138,6 +138,15 @@ impl Prompts {
 
     /// What the window of this engine is told by another.
     pub(super) fn desk_event(&self, event: DeskEvent) {
+        let id = match &event {
+            DeskEvent::Prompt(prompt) => Some(&prompt.id),
+            DeskEvent::PromptGone(id) => Some(id),
+            DeskEvent::Folded(_) | DeskEvent::Rows { .. } => None,
+        };
+        if id.is_some_and(|id| self.ask().has(id)) {
+            tracing::warn!("another engine's question has the id of one of this engine's");
+            return;
+        }
         self.0.events.send(match event {
             DeskEvent::Prompt(prompt) => UiEvent::Prompt { prompt },
             DeskEvent::PromptGone(id) => UiEvent::PromptGone { id },
@@ -185,7 +194,12 @@ impl Prompts {
     /// All questions that the window shows.
     pub(super) fn prompts(&self) -> Vec<Prompt> {
         let mut prompts = self.ask().prompts();
-        prompts.extend(self.0.host.get().map(Host::prompts).unwrap_or_default());
+        let others = self.0.host.get().map(Host::prompts).unwrap_or_default();
+        prompts.extend(
+            others
+                .into_iter()
+                .filter(|prompt| !self.ask().has(&prompt.id)),
+        );
         prompts.sort_by_key(|prompt| {
             (
                 prompt.state != crate::api::PromptState::Waiting,
@@ -209,10 +223,17 @@ impl Prompts {
         answer: Answer,
         scope: AnswerScope,
     ) -> Result<Option<RuleInfo>, Problem> {
-        match self.0.host.get().filter(|host| host.has(id)) {
+        match self.elsewhere(id) {
             Some(host) => host.answer(id, answer, scope).await,
             None => self.answer_own(id, answer, scope).await,
         }
+    }
+
+    /// The desk, when a question came by it. An engine that gives its question the id of one of
+    /// this engine's gets no answer.
+    fn elsewhere(&self, id: &str) -> Option<&Host> {
+        let host = self.0.host.get()?;
+        (!self.ask().has(id) && host.has(id)).then_some(host)
     }
 
     async fn answer_own(
@@ -247,14 +268,14 @@ impl Prompts {
     }
 
     pub(super) async fn hold(&self, id: &str) -> Result<(), Problem> {
-        match self.0.host.get().filter(|host| host.has(id)) {
+        match self.elsewhere(id) {
             Some(host) => host.hold(id).await.map(|_| ()),
             None => self.ask().hold(id, WINDOW).map_err(|error| error.problem()),
         }
     }
 
     pub(super) fn release(&self, id: &str) {
-        match self.0.host.get().filter(|host| host.has(id)) {
+        match self.elsewhere(id) {
             Some(host) => host.release(id),
             None => self.ask().release(id),
         }

@@ -266,3 +266,93 @@ pub(super) fn aborted() -> LinkClosed {
 pub(super) fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::guard_link::GuardLink;
+    use crate::process::tree::control_pair;
+    use kotak_guard::proto::Transport;
+    use kotak_guard::wire::{Receiver, send};
+
+    fn connection(port: u16) -> Connection {
+        Connection {
+            transport: Transport::Tcp,
+            client: ([127, 0, 0, 1], port).into(),
+            server: None,
+        }
+    }
+
+    /// A guard that knows the client at port 1, refuses port 2, opens what is asked for at port 3
+    /// without a socket, and says nothing of others.
+    fn guard() -> GuardLink {
+        let (own, guard) = control_pair().unwrap();
+        std::thread::spawn(move || {
+            let mut receiver = Receiver::default();
+            while let Ok(Some((request, _))) = receiver.recv::<Request>(&guard) {
+                let answer = match request {
+                    Request::WhoConnects { token, connection } if connection.client.port() == 1 => {
+                        let found = Connector {
+                            pid: 7,
+                            comm: "curl".to_owned(),
+                            executable: None,
+                            argv: vec![],
+                            cwd: None,
+                            parents: vec![],
+                        };
+                        let found = Some(Box::new(found));
+                        Event::Connector { token, found }
+                    }
+                    Request::Connect { token, port: 2 } => Event::NotOpened {
+                        token,
+                        errno: libc::ECONNREFUSED,
+                    },
+                    Request::Connect { token, port: 3 } => Event::Opened { token },
+                    _ => continue,
+                };
+                send(&guard, &answer, &[]).unwrap();
+            }
+        });
+        GuardLink::new(own).unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_answer_reaches_who_asked_and_the_end_of_the_link_everybody() {
+        let link = guard();
+        let requests = link.requests();
+        let found = requests.who_connects(connection(1)).await.unwrap();
+        assert_eq!((found.pid, found.comm.as_str()), (7, "curl"));
+        let refused = requests.connect(2).await.unwrap_err();
+        assert!(
+            matches!(&refused, OpenFailure::Refused(error) if error.raw_os_error() == Some(libc::ECONNREFUSED)),
+            "{refused:?}"
+        );
+        // An answer without the socket that it promises ends the link.
+        let broken = requests.connect(3).await.unwrap_err();
+        assert!(matches!(broken, OpenFailure::Closed(_)), "{broken:?}");
+        assert_eq!(requests.who_connects(connection(1)).await, None);
+        assert!(matches!(
+            requests.connect(2).await,
+            Err(OpenFailure::Closed(_))
+        ));
+    }
+
+    #[tokio::test]
+    async fn in_a_flood_further_questions_are_not_asked_and_dropped_ones_are_taken_back() {
+        let link = guard();
+        let requests = link.requests();
+        let waiting = |requests: &Requests| lock(&requests.table).connectors.len();
+        let mut flood = tokio::task::JoinSet::new();
+        for _ in 0..MOST_QUESTIONS {
+            let requests = requests.clone();
+            flood.spawn(async move { requests.who_connects(connection(9)).await });
+        }
+        while waiting(&requests) < MOST_QUESTIONS {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(requests.who_connects(connection(1)).await, None);
+        flood.shutdown().await;
+        assert_eq!(waiting(&requests), 0);
+        assert!(requests.who_connects(connection(1)).await.is_some());
+    }
+}

@@ -78,8 +78,8 @@ pub enum StoreError {
         #[source]
         source: std::io::Error,
     },
-    /// No rule can be kept any more.
-    #[error("there are {limit} rules already, and no more are kept")]
+    /// No rule or grant can be kept any more.
+    #[error("there are {limit} rules or grants already, and no more are kept")]
     TooManyRules {
         /// How many there are.
         limit: u32,

@@ -5,7 +5,7 @@ use super::dirs::Dirs;
 use super::engine_id::EngineId;
 use super::error::StoreError;
 use super::open;
-use super::record::{SessionEnd, SessionRecord, SessionStart};
+use super::record::{SessionEnd, SessionNetworkRecord, SessionRecord, SessionStart};
 use super::row::{self, Write};
 use super::writer::{Change, FILE_NAME, Message, Place, Writer, now_ms};
 use crate::api::{ActivityPage, ActivityQuery, LaunchRequest, Timeline};
@@ -129,6 +129,33 @@ impl Store {
     /// The newest sessions of all engines, newest first.
     pub fn sessions(&self, limit: u32) -> Result<Vec<SessionRecord>, StoreError> {
         self.read(move |connection| row::sessions(connection, limit))
+    }
+
+    /// The newest session of an id.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn session(&self, id: &str) -> Result<Option<SessionRecord>, StoreError> {
+        let id = id.to_owned();
+        self.read(move |connection| row::session(connection, &id))
+    }
+
+    /// A session's restricted network begins.
+    pub fn network_started(&self, id: &str, network: SessionNetworkRecord) {
+        self.write(Write::Network {
+            id: id.to_owned(),
+            network,
+            at_ms: now_ms(),
+        });
+    }
+
+    /// What a session's network was launched with; nothing for one that was not restricted.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn session_network(&self, id: &str) -> Result<Option<SessionNetworkRecord>, StoreError> {
+        let id = id.to_owned();
+        self.read(move |connection| row::session_network(connection, &id))
     }
 
     /// The window's layout as it was last saved.

@@ -46,6 +46,17 @@ pub struct SessionRecord {
     pub engine_pid: u32,
 }
 
+/// What a restricted session's network was launched with, so that other engines can explain it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionNetworkRecord {
+    /// Its mode.
+    pub mode: NetworkMode,
+    /// The entries of its spec, in canonical form.
+    pub allowlist: Vec<String>,
+    /// The workspace whose rules hold.
+    pub workspace: String,
+}
+
 /// A session that begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionStart {

@@ -2,11 +2,12 @@
 
 use super::activity;
 use super::engine_id::{EngineId, Life};
-use super::record::{SessionEnd, SessionRecord, SessionStart};
+use super::record::{SessionEnd, SessionNetworkRecord, SessionRecord, SessionStart};
 use super::rules;
 use crate::api::LaunchRequest;
 use crate::backend::SandboxBackend;
 use crate::manager::SandboxState;
+use crate::spec::NetworkMode;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -43,6 +44,11 @@ pub(super) enum Write {
     },
     ForgetFolder {
         path: String,
+    },
+    Network {
+        id: String,
+        network: SessionNetworkRecord,
+        at_ms: u64,
     },
 }
 
@@ -130,6 +136,18 @@ pub(super) fn apply(
                 )?
                 .execute([KEPT_FOLDERS])?
         }
+        Write::Network { id, network, at_ms } => connection
+            .prepare_cached(
+                "INSERT OR REPLACE INTO session_network
+                    (session_id, mode, allowlist, workspace, at_ms) VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?
+            .execute(params![
+                id,
+                word(&network.mode),
+                serde_json::to_string(&network.allowlist).unwrap_or_default(),
+                network.workspace,
+                millis(*at_ms),
+            ])?,
         Write::ForgetFolder { path } => {
             connection.prepare_cached("DELETE FROM folder WHERE path = ?1")?.execute([path])?
         }
@@ -171,6 +189,12 @@ pub(super) fn tidy(connection: &Connection, own: &EngineId, now_ms: u64) -> rusq
             (SELECT seq FROM session ORDER BY seq DESC LIMIT 1 OFFSET ?1)",
         [KEPT_SESSIONS],
     )?;
+    // What belongs to no session that is kept; a session's row may come later than its network.
+    connection.execute(
+        "DELETE FROM session_network WHERE at_ms < ?1
+            AND session_id NOT IN (SELECT id FROM session)",
+        [millis(now_ms.saturating_sub(24 * 60 * 60 * 1000))],
+    )?;
     activity::tidy(connection)?;
     rules::tidy(connection)?;
     Ok(())
@@ -189,6 +213,47 @@ pub(super) fn sessions(
         )?
         .query_map([limit], record)?
         .collect()
+}
+
+/// The newest session of an id.
+pub(super) fn session(
+    connection: &Connection,
+    id: &str,
+) -> rusqlite::Result<Option<SessionRecord>> {
+    connection
+        .prepare_cached(
+            "SELECT id, workspace, title, cwd, program, backend, requested_backend, network, state,
+                error_code, error_message, exit_code, signal, started_at_ms, ended_at_ms, engine_pid
+             FROM session WHERE id = ?1 ORDER BY seq DESC LIMIT 1",
+        )?
+        .query_row([id], record)
+        .optional()
+}
+
+/// What a session's network was launched with; nothing for one that was not restricted.
+pub(super) fn session_network(
+    connection: &Connection,
+    id: &str,
+) -> rusqlite::Result<Option<SessionNetworkRecord>> {
+    connection
+        .prepare_cached(
+            "SELECT mode, allowlist, workspace FROM session_network WHERE session_id = ?1",
+        )?
+        .query_row([id], |row| {
+            let mode: String = row.get(0)?;
+            let allowlist: String = row.get(1)?;
+            Ok((read_word(&mode), allowlist, row.get(2)?))
+        })
+        .optional()
+        .map(|found| {
+            let (mode, allowlist, workspace) = found?;
+            Some(SessionNetworkRecord {
+                // What cannot be read reaches nothing.
+                mode: mode.unwrap_or(NetworkMode::Off),
+                allowlist: serde_json::from_str(&allowlist).unwrap_or_default(),
+                workspace,
+            })
+        })
 }
 
 pub(super) fn setting(connection: &Connection, key: &str) -> rusqlite::Result<Option<String>> {

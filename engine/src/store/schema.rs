@@ -82,6 +82,13 @@ const MIGRATIONS: [&str; 3] = [
         count INTEGER NOT NULL,
         PRIMARY KEY (session_id, slot_ms, since_ms, outcome, reason)
     ) STRICT, WITHOUT ROWID;
+    CREATE TABLE session_network (
+        session_id TEXT PRIMARY KEY,
+        mode TEXT NOT NULL,
+        allowlist TEXT NOT NULL,
+        workspace TEXT NOT NULL,
+        at_ms INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
     CREATE TABLE rule (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         pattern TEXT NOT NULL,
@@ -105,7 +112,7 @@ const MIGRATIONS: [&str; 3] = [
 ];
 
 /// Every table that the newest version has.
-const TABLES: [&str; 8] = [
+const TABLES: [&str; 9] = [
     "activity",
     "activity_flood",
     "activity_total",
@@ -113,6 +120,7 @@ const TABLES: [&str; 8] = [
     "grants",
     "rule",
     "session",
+    "session_network",
     "setting",
 ];
 

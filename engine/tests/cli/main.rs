@@ -1,6 +1,7 @@
 //! The `kotak` command as a person meets it: the real binary, real sandboxes.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod network;
 mod run;
 mod shell;
 mod usage;

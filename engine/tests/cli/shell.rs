@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const HUNG: Duration = Duration::from_secs(120);
 
 /// A person at a terminal.
-struct Person {
+pub(super) struct Person {
     master: File,
     slave: std::os::fd::OwnedFd,
     child: Child,
@@ -25,7 +25,7 @@ struct Person {
 }
 
 impl Person {
-    fn starts(desk: &Desk, args: &[&str], set: &[(&str, &str)]) -> Self {
+    pub(super) fn starts(desk: &Desk, args: &[&str], set: &[(&str, &str)]) -> Self {
         let size = Winsize {
             ws_row: 24,
             ws_col: 80,
@@ -68,13 +68,13 @@ impl Person {
         }
     }
 
-    fn types(&mut self, keys: &str) {
+    pub(super) fn types(&mut self, keys: &str) {
         self.master.write_all(keys.as_bytes()).unwrap();
     }
 
     /// Waits until the text is seen after everything that was waited for before.
     #[track_caller]
-    fn sees(&mut self, text: &str) {
+    pub(super) fn sees(&mut self, text: &str) {
         let began = Instant::now();
         while !self.seen.contains(text) {
             assert!(began.elapsed() < HUNG, "{text:?} is not in {:?}", self.seen);
@@ -89,6 +89,35 @@ impl Person {
         self.seen.drain(..end);
     }
 
+    /// Whether the text comes within a time.
+    pub(super) fn has_seen(&mut self, text: &str, within: Duration) -> bool {
+        let began = Instant::now();
+        while !self.seen.contains(text) {
+            let left = within.saturating_sub(began.elapsed());
+            match self.output.recv_timeout(left) {
+                Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// What is shown up to the last of these texts, waited for in order.
+    #[track_caller]
+    pub(super) fn page(&mut self, texts: &[&str]) -> String {
+        let mut page = String::new();
+        for text in texts {
+            assert!(
+                self.has_seen(text, HUNG),
+                "{text:?} is not in {:?}",
+                self.seen
+            );
+            let end = self.seen.find(text).unwrap() + text.len();
+            page.extend(self.seen.drain(..end));
+        }
+        page
+    }
+
     fn is_raw(&self) -> bool {
         !tcgetattr(&self.slave)
             .unwrap()
@@ -98,7 +127,7 @@ impl Person {
 
     /// The exit code; the terminal must be as it was.
     #[track_caller]
-    fn ends(mut self) -> Option<i32> {
+    pub(super) fn ends(mut self) -> Option<i32> {
         let began = Instant::now();
         let status = loop {
             match self.child.try_wait().unwrap() {

@@ -396,7 +396,7 @@ fn five_thousand_paths_are_put_together_in_stages_within_bubblewraps_limit() {
         .collect();
     assert_eq!(
         text.join(" "),
-        "--args 14 -- /usr/bin/bwrap --args 10 -- /run/kotak/guard native 13"
+        "--args 15 -- /usr/bin/bwrap --args 10 -- /run/kotak/guard native 13"
     );
     let caps = |block: &ArgBlock| block.args.iter().any(|arg| arg == b"--cap-add");
     assert!(!plan.blocks.iter().any(caps));

@@ -43,6 +43,20 @@ The shell is the one in SHELL, else the user database's. Standard input and outp
 terminal; to feed commands to a shell through a pipe, use `kotak run -- sh`. The first line on
 standard error says what the session really is.";
 
+const PATTERN_HELP: &str = "\
+A pattern is a host (example.com), any host below one (*.example.com), or one with a single label
+open (bedrock.*.amazonaws.com); a port may follow (example.com:443). Addresses stand for
+themselves. What a * leaves open must lie below a domain that somebody owns: *.com is refused.";
+
+const EXPLAIN_HELP: &str = "\
+Without --session this is what a session with the network `allowlist` would do in the current
+directory: the built-in lists and the rules of its workspace. Nothing is resolved or connected to.
+Exits with 0 when it would be allowed, and with 1 when it would be refused or asked about.";
+
+const LOG_HELP: &str = "\
+With --json each line is one object. A refusal that is repeated within a few seconds is one line
+with a count; what comes too fast to be kept is counted, and the last line says so.";
+
 /// Run terminals and programs in a real sandbox, and see what it is.
 #[derive(Debug, Parser)]
 #[command(name = "kotak", version, after_help = EXIT_CODES, max_term_width = 100)]
@@ -69,6 +83,90 @@ pub(crate) enum Command {
     Run(Box<RunOptions>),
     /// List sessions, newest first
     Sessions(SessionsOptions),
+    /// Say what would happen, and why
+    Explain(ExplainOptions),
+    /// Show what sessions reached and were refused, oldest first
+    Log(LogOptions),
+    /// List, make and remove your rules for the network
+    Rules(RulesOptions),
+}
+
+#[derive(Debug, Arguments)]
+pub(crate) struct ExplainOptions {
+    #[command(subcommand)]
+    pub(crate) what: Explained,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Explained {
+    /// A host, with or without a port: would it be reached
+    #[command(after_help = EXPLAIN_HELP)]
+    Host {
+        /// The host, for example `files.example.com:443`
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// In this session, with its own allowlist and rules
+        #[arg(long, value_name = "ID")]
+        session: Option<String>,
+    },
+}
+
+#[derive(Debug, Arguments)]
+#[command(after_help = LOG_HELP)]
+pub(crate) struct LogOptions {
+    /// Go on with what happens from now on, until Ctrl-C
+    #[arg(long)]
+    pub(crate) follow: bool,
+    /// Refusals only
+    #[arg(long)]
+    pub(crate) denied: bool,
+    /// Of one session only
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// How many of the newest
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) limit: u32,
+}
+
+#[derive(Debug, Arguments)]
+pub(crate) struct RulesOptions {
+    #[command(subcommand)]
+    pub(crate) action: RulesAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RulesAction {
+    /// List rules, oldest first
+    List {
+        /// Of this workspace only
+        #[arg(long, value_name = "DIR")]
+        workspace: Option<PathBuf>,
+        /// Of this session only
+        #[arg(long, value_name = "ID", conflicts_with = "workspace")]
+        session: Option<String>,
+    },
+    /// Make a rule; it holds at once, in running sessions too
+    #[command(after_help = PATTERN_HELP)]
+    Add {
+        /// The host pattern, with or without a port
+        #[arg(value_name = "PATTERN")]
+        pattern: String,
+        /// Deny it, and never ask
+        #[arg(long)]
+        deny: bool,
+        /// For this workspace [default: the one of the current directory]
+        #[arg(long, value_name = "DIR")]
+        workspace: Option<PathBuf>,
+        /// Until this session ends
+        #[arg(long, value_name = "ID", conflicts_with = "workspace")]
+        session: Option<String>,
+    },
+    /// Remove a rule
+    Remove {
+        /// Its number, as `kotak rules list` shows it
+        #[arg(value_name = "NUMBER")]
+        id: i64,
+    },
 }
 
 #[derive(Debug, Arguments)]
@@ -82,6 +180,9 @@ pub(crate) struct ShellOptions {
     /// What the shell may reach [default: open]
     #[arg(long)]
     pub(crate) network: Option<Network>,
+    /// A domain that may be reached besides the usual ones, with `allowlist` and `ask`
+    #[arg(long, value_name = "DOMAIN")]
+    pub(crate) allow: Vec<String>,
     /// Whether files may be written: `chat` may, the others may not
     #[arg(long, default_value = "chat")]
     pub(crate) mode: ModeName,
@@ -110,6 +211,9 @@ pub(crate) struct RunOptions {
     /// What the program may reach [default: allowlist, or open with --profile terminal]
     #[arg(long)]
     pub(crate) network: Option<Network>,
+    /// A domain that may be reached besides the usual ones, with `allowlist` and `ask`
+    #[arg(long, value_name = "DOMAIN")]
+    pub(crate) allow: Vec<String>,
     /// Working directory
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
@@ -121,7 +225,7 @@ pub(crate) struct RunOptions {
     pub(crate) profile: Option<ProfileName>,
     /// A spec in JSON, from a file or, with `-`, from standard input, in place of the other options
     #[arg(long, value_name = "FILE|-", conflicts_with_all =
-        ["bind", "ro_bind", "mode", "protect", "network", "env", "profile"])]
+        ["bind", "ro_bind", "mode", "protect", "network", "allow", "env", "profile"])]
     pub(crate) spec: Option<PathBuf>,
     /// The program and its arguments
     #[arg(last = true, required = true, num_args = 1.., value_name = "CMD")]

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 pub(crate) fn badge_line(handle: &SandboxHandle, network: NetworkMode) -> Option<String> {
     let network = match network {
         NetworkMode::Open => "network open",
-        NetworkMode::Allowlist => "network allowlist (no route out)",
-        NetworkMode::Ask => "network ask (no route out)",
+        NetworkMode::Allowlist => "network allowlist",
+        NetworkMode::Ask => "network ask",
         NetworkMode::Off => "network off",
     };
     let what = match handle.backend? {

@@ -1,24 +1,20 @@
-//! A session's terminal inside the user's: raw mode, sizes, signals.
+//! A session's terminal inside the user's: raw mode, sizes, signals, and questions.
 
+use crate::ask::Asking;
 use crate::failure::Failure;
+use crate::keys::Keys;
 use crate::raw_mode::RawMode;
+use crate::screen::{Screen, size};
 use crate::session::{Ended, Session, by_signal};
 use crate::signals::{Forwarded, stop_here};
 use kotak_engine::manager::{Engine, Exec, ExecRequest, ExecStdio, SandboxRequest};
 use kotak_engine::process::Terminal;
-use kotak_engine::sys::tty;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use kotak_engine::spec::NetworkMode;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
-
-/// What a terminal of unknown size is taken for.
-const USUAL_SIZE: (u16, u16) = (80, 24);
 
 /// Launches a sandbox, runs a program in a terminal of its own there, and joins the two terminals
 /// until it ends.
@@ -31,6 +27,7 @@ pub(crate) async fn session(
     let raw = RawMode::remember().map_err(|error| terminal_failed(&error))?;
     // Listened to before anything is launched, so that no signal can leave a session behind.
     let mut signals = Signals::listen().map_err(|error| terminal_failed(&error))?;
+    let asks = request.spec.network() == NetworkMode::Ask;
     let session = tokio::select! {
         launched = Session::launch(engine, request, &argv) => launched?,
         // A launch that is given up leaves nothing, and has no history yet.
@@ -39,6 +36,8 @@ pub(crate) async fn session(
     let result = async {
         let (cols, rows) = size();
         let stdio = ExecStdio::Pty { cols, rows };
+        // Before anything runs that could ask.
+        let asking = asks.then(|| Asking::start(engine));
         let exec = session.exec(ExecRequest {
             argv,
             cwd,
@@ -50,32 +49,29 @@ pub(crate) async fn session(
             number = signals.end.recv() => return Ok(Ended::Signal(number)),
         };
         raw.enter().map_err(|error| terminal_failed(&error))?;
-        join(&exec, &raw, &mut signals).await
+        join(&session, &exec, &raw, &mut signals, asking).await
     }
     .await;
     drop(raw);
     session.finish(result).await
 }
 
-async fn join(exec: &Arc<Exec>, raw: &RawMode, signals: &mut Signals) -> Result<Ended, Failure> {
+async fn join(
+    session: &Session<'_>,
+    exec: &Arc<Exec>,
+    raw: &RawMode,
+    signals: &mut Signals,
+    mut asking: Option<Asking<'_>>,
+) -> Result<Ended, Failure> {
+    let failed = |error: io::Error| terminal_failed(&error);
     let Some(terminal) = exec.terminal().cloned() else {
-        return Err(terminal_failed(&io::Error::other(
-            "the program has no terminal",
-        )));
+        return Err(failed(io::Error::other("the program has no terminal")));
     };
-    let mut keys = read_keys().map_err(|error| terminal_failed(&error))?;
-    let output = tokio::spawn(show_output(Arc::clone(&terminal)));
-    let typing = {
-        let terminal = Arc::clone(&terminal);
-        tokio::spawn(async move {
-            while let Some(bytes) = keys.recv().await {
-                // A program that has ended reads nothing more; its end is reported apart.
-                if terminal.write(&bytes).await.is_err() {
-                    return Typing::ProgramEnded;
-                }
-            }
-            Typing::HungUp
-        })
+    let mut keys = Keys::read().map_err(failed)?;
+    let screen = Screen::open_stdout().map_err(failed)?;
+    let output = {
+        let (screen, terminal) = (screen.clone(), Arc::clone(&terminal));
+        tokio::spawn(async move { screen.show(&terminal).await })
     };
     let ended = async {
         let end = exec.wait().await;
@@ -87,34 +83,87 @@ async fn join(exec: &Arc<Exec>, raw: &RawMode, signals: &mut Signals) -> Result<
             Err(error) => Err(terminal_failed(&error)),
         }
     };
-    tokio::pin!(ended, typing);
+    tokio::pin!(ended);
     let mut may_type = true;
     loop {
-        tokio::select! {
-            end = &mut ended => return end.map(Ended::Program),
-            typed = &mut typing, if may_type => match typed {
-                Ok(Typing::ProgramEnded) => may_type = false,
-                Ok(Typing::HungUp) => return Ok(Ended::Signal(libc::SIGHUP)),
-                Err(error) => return Err(terminal_failed(&error)),
-            },
-            _ = signals.resized.recv() => resize(&terminal),
-            _ = signals.continued.recv() => {
-                raw.enter().map_err(|error| terminal_failed(&error))?;
-                resize(&terminal);
+        // One of these at a time: keys go to the program or to a question, never to both. A signal
+        // in between interrupts neither.
+        let turn = {
+            let turn = async {
+                tokio::select! {
+                    biased;
+                    () = due(&mut asking) => Turn::Question,
+                    typed = typing(&mut keys, &terminal), if may_type => typed,
+                    () = std::future::pending(), if !may_type => Turn::ProgramEnded,
+                }
+            };
+            tokio::pin!(turn);
+            loop {
+                tokio::select! {
+                    end = &mut ended => return end.map(Ended::Program),
+                    turn = &mut turn => break turn,
+                    event = signals.next() => match event {
+                        Event::Resized => resize(&terminal),
+                        Event::Continued => {
+                            raw.enter().map_err(failed)?;
+                            resize(&terminal);
+                        }
+                        Event::Stopped => {
+                            raw.leave();
+                            stop_here();
+                        }
+                        Event::End(number) => return Ok(Ended::Signal(number)),
+                    },
+                }
             }
-            _ = signals.stopped.recv() => {
-                raw.leave();
-                stop_here();
+        };
+        match turn {
+            Turn::ProgramEnded => may_type = false,
+            Turn::HungUp => return Ok(Ended::Signal(libc::SIGHUP)),
+            Turn::Question => {
+                if let Some(asking) = &mut asking {
+                    let asked = asking.ask(session, &mut keys, &screen);
+                    tokio::select! {
+                        end = &mut ended => return end.map(Ended::Program),
+                        asked = asked => asked.map_err(failed)?,
+                        number = signals.end.recv() => return Ok(Ended::Signal(number)),
+                    }
+                    if screen.is_alternate().await {
+                        redraw(&terminal);
+                    }
+                    resize(&terminal);
+                }
             }
-            number = signals.end.recv() => return Ok(Ended::Signal(number)),
         }
     }
 }
 
-/// Why nothing is typed any more.
-enum Typing {
+/// What the terminals do next.
+enum Turn {
+    /// The program reads nothing more; its end is reported apart.
     ProgramEnded,
+    /// The user's terminal is gone.
     HungUp,
+    /// A question has to be asked.
+    Question,
+}
+
+async fn due(asking: &mut Option<Asking<'_>>) {
+    match asking {
+        Some(asking) => asking.due().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Types into the program until it ends, or somebody else needs the keys: then what it did not
+/// take yet is dropped with this future.
+async fn typing(keys: &mut Keys, terminal: &Terminal) -> Turn {
+    while let Some(press) = keys.next().await {
+        if terminal.write(&press.bytes).await.is_err() {
+            return Turn::ProgramEnded;
+        }
+    }
+    Turn::HungUp
 }
 
 struct Signals {
@@ -123,6 +172,13 @@ struct Signals {
     stopped: Signal,
     /// By which somebody else ends Kotak; a key in raw mode sends none of them.
     end: Forwarded,
+}
+
+enum Event {
+    Resized,
+    Continued,
+    Stopped,
+    End(i32),
 }
 
 impl Signals {
@@ -134,96 +190,31 @@ impl Signals {
             end: Forwarded::listen()?,
         })
     }
+
+    async fn next(&mut self) -> Event {
+        tokio::select! {
+            _ = self.resized.recv() => Event::Resized,
+            _ = self.continued.recv() => Event::Continued,
+            _ = self.stopped.recv() => Event::Stopped,
+            number = self.end.recv() => Event::End(number),
+        }
+    }
 }
 
 fn resize(terminal: &Terminal) {
     let (cols, rows) = size();
+    set_size(terminal, cols, rows);
+}
+
+/// Makes a program on the alternate screen draw again: only a size that is another one does.
+fn redraw(terminal: &Terminal) {
+    let (cols, rows) = size();
+    set_size(terminal, cols, rows.saturating_sub(1).max(1));
+}
+
+fn set_size(terminal: &Terminal, cols: u16, rows: u16) {
     if let Err(error) = terminal.resize(cols, rows) {
         tracing::warn!(%error, "the terminal's size could not be set");
-    }
-}
-
-fn size() -> (u16, u16) {
-    match tty::window_size(io::stdin().as_fd()) {
-        Ok((cols, rows)) if cols > 0 && rows > 0 => (cols, rows),
-        Ok(_) | Err(_) => USUAL_SIZE,
-    }
-}
-
-/// Keys as they come, from a thread of their own: a terminal cannot be read without waiting. The
-/// channel ends when the user's terminal is gone.
-fn read_keys() -> io::Result<mpsc::Receiver<Vec<u8>>> {
-    let mut input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let (sender, receiver) = mpsc::channel(16);
-    std::thread::Builder::new()
-        .name("kotak-keys".to_owned())
-        .spawn(move || {
-            let mut buffer = [0; 4096];
-            loop {
-                match input.read(&mut buffer) {
-                    Ok(0) => return,
-                    Ok(length) => {
-                        let bytes = buffer.get(..length).unwrap_or_default().to_vec();
-                        if sender.blocking_send(bytes).is_err() {
-                            return;
-                        }
-                    }
-                    Err(error) => {
-                        if !can_go_on(&error, &input, PollFlags::POLLIN) {
-                            return;
-                        }
-                    }
-                }
-            }
-        })?;
-    Ok(receiver)
-}
-
-/// Copies the session's output until its end. Asking for more acknowledges what was shown, so a
-/// slow terminal slows the program down.
-async fn show_output(terminal: Arc<Terminal>) -> io::Result<()> {
-    let out = Arc::new(File::from(io::stdout().as_fd().try_clone_to_owned()?));
-    let mut from = 0;
-    loop {
-        let chunk = terminal.read(from).await;
-        let next = chunk.offset + u64::try_from(chunk.bytes.len()).unwrap_or_default();
-        if !chunk.bytes.is_empty() {
-            let out = Arc::clone(&out);
-            tokio::task::spawn_blocking(move || show(&out, &chunk.bytes))
-                .await
-                .map_err(io::Error::other)??;
-        }
-        if chunk.ended && next >= chunk.head {
-            return Ok(());
-        }
-        from = next;
-    }
-}
-
-fn show(mut out: &File, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match out.write(bytes) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(length) => bytes = bytes.get(length..).unwrap_or_default(),
-            Err(error) => {
-                if !can_go_on(&error, out, PollFlags::POLLOUT) {
-                    return Err(error);
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Whether to try again after an error; waits until the file is ready where it does not block.
-fn can_go_on(error: &io::Error, file: &File, wanted: PollFlags) -> bool {
-    match error.kind() {
-        io::ErrorKind::Interrupted => true,
-        io::ErrorKind::WouldBlock => {
-            let mut ready = [PollFd::new(file.as_fd(), wanted)];
-            !matches!(poll(&mut ready, PollTimeout::NONE), Err(error) if error != nix::errno::Errno::EINTR)
-        }
-        _ => false,
     }
 }
 

@@ -1,13 +1,21 @@
 //! `kotak`: the sandbox engine in a terminal.
 
 mod args;
+mod ask;
 mod badge;
+mod explain;
 mod failure;
 mod interactive;
+mod keys;
 mod launch;
+mod log;
 mod probe;
+mod question;
 mod raw_mode;
+mod rules;
 mod run;
+mod screen;
+mod screen_modes;
 mod session;
 mod sessions;
 mod shell;
@@ -28,6 +36,13 @@ struct Context {
     switch: SwitchSetting,
     /// What could not be set up so far.
     notices: Vec<Problem>,
+}
+
+/// Commands that need an engine.
+enum Launching {
+    Probe,
+    Shell(args::ShellOptions),
+    Run(Box<args::RunOptions>),
 }
 
 fn main() -> ExitCode {
@@ -56,9 +71,16 @@ fn execute(args: Args) -> Result<u8, Failure> {
         switch,
         notices: Vec::new(),
     };
-    if let Command::Sessions(options) = args.command {
-        return sessions::list(&context.dirs, options, args.json);
-    }
+    // These read the history and the rules; nothing is probed or launched.
+    let command = match args.command {
+        Command::Sessions(options) => return sessions::list(&context.dirs, options, args.json),
+        Command::Explain(options) => return explain::explain(&context.dirs, options, args.json),
+        Command::Log(options) => return log::log(&context.dirs, options, args.json),
+        Command::Rules(options) => return rules::rules(&context.dirs, options, args.json),
+        Command::Probe => Launching::Probe,
+        Command::Shell(options) => Launching::Shell(options),
+        Command::Run(options) => Launching::Run(options),
+    };
     let (_logs, problems) = Logs::init(&context.dirs);
     let context = Context {
         notices: problems,
@@ -72,11 +94,10 @@ fn execute(args: Args) -> Result<u8, Failure> {
             Failure::engine("ENGINE_START_FAILED", "cannot start the engine", &error)
         })?;
     let result = runtime.block_on(async {
-        match args.command {
-            Command::Probe => probe::report(&context, args.json).await,
-            Command::Shell(options) => shell::open(&context, options).await,
-            Command::Run(options) => run::run(&context, *options).await,
-            Command::Sessions(options) => sessions::list(&context.dirs, options, args.json),
+        match command {
+            Launching::Probe => probe::report(&context, args.json).await,
+            Launching::Shell(options) => shell::open(&context, options).await,
+            Launching::Run(options) => run::run(&context, *options).await,
         }
     });
     // A thread may still wait for a key.

@@ -139,7 +139,7 @@ fn checked_spec(options: RunOptions) -> Result<ValidSpec, Failure> {
                 mode: options.mode.map_or(Mode::Chat, Into::into),
                 protected_paths: options.protect,
                 network: options.network.map(Into::into),
-                extra_domains: Vec::new(),
+                extra_domains: options.allow,
                 runner_state_dirs: Vec::new(),
                 env_policy: EnvPolicy {
                     pass: options.env,
@@ -200,7 +200,7 @@ fn bind_spec(options: RunOptions) -> Result<SandboxSpec, Failure> {
         agent_id: None,
         bind_mounts,
         network_enabled: true,
-        egress_allowlist: Vec::new(),
+        egress_allowlist: options.allow,
         guest_workdir: workdir,
         mode: options.mode.map_or(Mode::Chat, Into::into),
         protected_paths: options

@@ -42,6 +42,7 @@ impl<'a> Session<'a> {
             engine,
             id: start.id.clone(),
         };
+        engine.name_session(&session.id, &start.title);
         let handle = engine
             .manager()
             .launch(request)

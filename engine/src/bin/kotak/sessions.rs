@@ -9,10 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Lists the newest sessions of all engines of this user.
 pub(crate) fn list(dirs: &Dirs, options: SessionsOptions, json: bool) -> Result<u8, Failure> {
-    let (store, problems) = Store::open(dirs);
-    for problem in &problems {
-        failure::report(problem, json);
-    }
+    let store = open(dirs, json);
     let sessions = store.sessions(options.limit).map_err(|error| {
         Failure::engine("HISTORY_UNREADABLE", "cannot read the history", &error)
     })?;
@@ -27,6 +24,15 @@ pub(crate) fn list(dirs: &Dirs, options: SessionsOptions, json: bool) -> Result<
         Failure::engine("HISTORY_UNREADABLE", "cannot show the history", &error)
     })?;
     Ok(0)
+}
+
+/// The store; what is wrong with it is said.
+pub(crate) fn open(dirs: &Dirs, json: bool) -> Store {
+    let (store, problems) = Store::open(dirs);
+    for problem in &problems {
+        failure::report(problem, json);
+    }
+    store
 }
 
 fn table(sessions: &[SessionRecord], now_ms: u64) -> String {
@@ -89,7 +95,7 @@ fn age(ms: u64) -> String {
     }
 }
 
-fn now_ms() -> u64 {
+pub(crate) fn now_ms() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| {

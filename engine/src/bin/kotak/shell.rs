@@ -33,7 +33,7 @@ pub(crate) async fn open(context: &Context, options: ShellOptions) -> Result<u8,
         mode: options.mode.into(),
         protected_paths: options.protect,
         network: options.network.map(Into::into),
-        extra_domains: Vec::new(),
+        extra_domains: options.allow,
         runner_state_dirs: Vec::new(),
         env_policy: EnvPolicy::default(),
     })

@@ -333,11 +333,12 @@ impl Broker {
         let mut old = Vec::new();
         for (number, card) in &self.cards {
             match (card.place, &card.countdown) {
-                (Place::Missed { since_ms, .. }, _) => {
-                    if since_ms.saturating_add(self.limits.missed_ms) <= now_ms {
-                        old.push(*number);
-                    }
+                (Place::Missed { since_ms, .. }, _)
+                    if since_ms.saturating_add(self.limits.missed_ms) <= now_ms =>
+                {
+                    old.push(*number);
                 }
+                (Place::Missed { .. }, _) => {}
                 (_, Countdown::Until(at)) if *at <= now_ms => late.push(*number),
                 (_, Countdown::Held { until_ms, .. }) if *until_ms <= now_ms => {
                     lapsed.push(*number);

@@ -225,6 +225,12 @@ impl AskFirst {
             .run(|state, now_ms| state.broker.window_gone(now_ms, window));
     }
 
+    /// Whether a question is this engine's.
+    #[must_use]
+    pub fn has(&self, id: &str) -> bool {
+        self.0.state().broker.find(id).is_some()
+    }
+
     /// Questions that are shown: those that wait, oldest first, then missed ones.
     #[must_use]
     pub fn prompts(&self) -> Vec<Prompt> {

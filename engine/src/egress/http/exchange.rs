@@ -1,8 +1,9 @@
 //! One plain request and its response.
 
 use super::super::decide::DenyReason;
+use super::super::first_bytes::FirstBytes;
 use super::super::gate::Closed;
-use super::super::relay::{FirstBytes, ServerReader, ServerWriter, counted};
+use super::super::relay::{ServerReader, ServerWriter, counted};
 use super::super::stream::{ClientWriter, ReadAhead};
 use super::super::ticket::Ticket;
 use super::body::{BodyError, pump};

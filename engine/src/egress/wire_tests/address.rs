@@ -1,6 +1,7 @@
 //! Addresses: what an allowed name stands for is checked before it is dialled (REQ EG-11).
 
-use super::rig::{Plan, Response, Rig, Seen, closed_port, echo, within};
+use super::peers::{Response, closed_port, echo};
+use super::rig::{Plan, Rig, Seen, within};
 use crate::egress::decide::DenyReason;
 use crate::egress::gate::Closed;
 use std::net::IpAddr;

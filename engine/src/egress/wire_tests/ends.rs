@@ -1,6 +1,7 @@
 //! How connections end: half-close, cut, the client that gives up, the session that ends.
 
-use super::rig::{Canned, Plan, Rig, Seen, echo, read_to_end, within};
+use super::peers::{Canned, echo, read_to_end};
+use super::rig::{Plan, Rig, Seen, within};
 use crate::egress::decide::DenyReason;
 use crate::egress::gate::Closed;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -164,7 +165,7 @@ async fn with_the_network_off_every_route_refuses_and_every_attempt_is_seen() {
         2
     );
     let request = format!("GET http://{target}/ HTTP/1.1\r\nHost: {target}\r\n\r\n");
-    let response = super::rig::Response::read(&mut rig.http(request).await, "GET").await;
+    let response = super::peers::Response::read(&mut rig.http(request).await, "GET").await;
     assert_eq!(response.status, 403);
     assert_eq!(rig.lookup("example.com.").await, None);
     let mut direct = rig.transparent("203.0.113.1:443".parse().unwrap()).await;

@@ -1,9 +1,10 @@
 //! The server name of TLS against the host that was judged.
 
-use super::rig::{Canned, Plan, Rig, echo, read_to_end, within};
+use super::peers::{Canned, echo, read_to_end};
+use super::rig::{Plan, Rig, within};
 use crate::egress::decide::DenyReason;
 use crate::egress::gate::Closed;
-use crate::egress::tls::{ClientHello, HelloError, HelloReader};
+use crate::egress::tls::{ClientHello, HelloError, HelloReader, is_hello_retry};
 use crate::spec::Host;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -389,4 +390,95 @@ async fn a_client_that_connects_and_says_nothing_is_no_violation() {
             0
         )
     );
+}
+
+/// A server's first record with this random.
+fn server_hello(random: [u8; 32]) -> Vec<u8> {
+    let mut body = vec![3, 3];
+    body.extend_from_slice(&random);
+    body.extend_from_slice(&[0, 0x13, 1, 0, 0, 0]);
+    let [_, high, middle, low] = u32::try_from(body.len()).unwrap().to_be_bytes();
+    records(&[&[2, high, middle, low][..], &body].concat(), 16_384)
+}
+
+/// SHA-256 of "HelloRetryRequest" (RFC 8446 §4.1.3).
+fn retry() -> [u8; 32] {
+    use sha2::{Digest, Sha256};
+    Sha256::digest(b"HelloRetryRequest").into()
+}
+
+#[test]
+fn a_request_for_a_second_hello_is_told_from_a_hello() {
+    assert_eq!(is_hello_retry(&server_hello([1; 32])), Some(false));
+    let again = server_hello(retry());
+    for end in 0..43 {
+        assert_eq!(is_hello_retry(&again[..end]), None, "{end} bytes");
+    }
+    assert_eq!(is_hello_retry(&again[..43]), Some(true));
+    assert_eq!(is_hello_retry(b"220 hello"), Some(false));
+    assert_eq!(
+        is_hello_retry(&[0x15, 3, 3, 0, 2, 2, 40]),
+        Some(false),
+        "an alert"
+    );
+    assert_eq!(
+        is_hello_retry(&records(&again[5..], 20)),
+        Some(true),
+        "in pieces"
+    );
+}
+
+/// What a server with this first answer gets of a client that sends these bytes all at once.
+async fn reaches(answer: Vec<u8>, bytes: &[u8]) -> (Vec<u8>, Closed) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut got = vec![0; hello("example.com").len()];
+        stream.read_exact(&mut got).await.unwrap();
+        stream.write_all(&answer).await.unwrap();
+        stream.shutdown().await.unwrap();
+        got.extend_from_slice(&read_to_end(&mut stream).await);
+        got
+    });
+    let rig = tls_rig(port).await;
+    let mut stream = rig.connect(&format!("example.com:{port}")).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+    stream.shutdown().await.unwrap();
+    read_to_end(&mut stream).await;
+    (within(server).await.unwrap(), rig.gate.closed(0).await.0)
+}
+
+#[tokio::test]
+async fn a_second_hello_is_checked_as_the_first_also_behind_early_data() {
+    let first = hello("example.com");
+    let early = [&[0x14, 3, 3, 0, 1, 1, 0x17, 3, 3, 0, 3][..], b"abc"].concat();
+    let after = [0x17, 3, 3, 0, 1, 9];
+    for between in [Vec::new(), early] {
+        let fine = [&first[..], &between, &first, &after].concat();
+        let (got, how) = reaches(server_hello(retry()), &fine).await;
+        assert_eq!(got, fine);
+        assert!(matches!(how, Closed::Done { .. }), "{how:?}");
+        let evil = [&first[..], &between, &hello("evil.net"), &after].concat();
+        let (got, how) = reaches(server_hello(retry()), &evil).await;
+        assert_eq!(
+            got,
+            [&first[..], &between].concat(),
+            "nothing of the second hello passed"
+        );
+        assert!(
+            matches!(
+                how,
+                Closed::Refused {
+                    reason: DenyReason::ServerName,
+                    ..
+                }
+            ),
+            "{how:?}"
+        );
+    }
+    // Where no second hello was asked for, a server takes none.
+    let all = [&first[..], &after].concat();
+    let (got, _) = reaches(server_hello([1; 32]), &all).await;
+    assert_eq!(got, all);
 }

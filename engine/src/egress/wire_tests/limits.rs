@@ -1,6 +1,7 @@
 //! Hostile clients: bounded, timed out, and in nobody's way.
 
-use super::rig::{Plan, Response, Rig, echo, read_to_end, within};
+use super::peers::{Response, echo, read_to_end};
+use super::rig::{Plan, Rig, within};
 use crate::egress::gate::Route;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

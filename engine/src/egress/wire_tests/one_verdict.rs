@@ -1,6 +1,7 @@
 //! For any name and any list, every way in comes to one verdict.
 
-use super::rig::{Plan, Response, Rig, Seen, echo, read_to_end};
+use super::peers::{Response, echo, read_to_end};
+use super::rig::{Plan, Rig, Seen};
 use crate::egress::gate::Route;
 use crate::spec::Host;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};

@@ -1,6 +1,7 @@
 //! Many connections, and several sessions, at once.
 
-use super::rig::{Rig, echo, within};
+use super::peers::echo;
+use super::rig::{Rig, within};
 use crate::egress::gate::Closed;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

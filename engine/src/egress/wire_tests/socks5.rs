@@ -1,6 +1,7 @@
 //! The SOCKS5 proxy.
 
-use super::rig::{Plan, Rig, Seen, closed_port, echo, read_to_end, within};
+use super::peers::{closed_port, echo, read_to_end};
+use super::rig::{Plan, Rig, Seen, within};
 use crate::egress::gate::{Closed, Route};
 use crate::egress::pair::Credentials;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,7 +1,8 @@
 //! Programs that ignore proxies: by the address that DNS inside gave them.
 
 use super::hello::hello;
-use super::rig::{Canned, Plan, Response, Rig, Seen, echo, read_to_end, within};
+use super::peers::{Canned, Response, echo, read_to_end};
+use super::rig::{Plan, Rig, Seen, within};
 use crate::egress::decide::DenyReason;
 use crate::egress::gate::{Closed, Route};
 use std::net::SocketAddr;

@@ -25,6 +25,9 @@ const ALONE: &str = "KOTAK_TEST_ALONE";
 struct Rig {
     engine: Engine,
     root: TempDir,
+    /// Kotak's own directories. Not in the home directory: the socket in them would be hidden
+    /// from the sessions of other tests, and go away while those are launched.
+    kotak: TempDir,
 }
 
 impl Rig {
@@ -34,14 +37,16 @@ impl Rig {
             .tempdir_in(home())
             .unwrap();
         std::fs::create_dir(root.path().join("work")).unwrap();
+        let kotak = tempfile::tempdir().unwrap();
         let options = EngineOptions {
             switch: Switch::On,
-            dirs: Dirs::under(&root.path().join("kotak")),
+            dirs: Dirs::under(kotak.path()),
             role: EngineRole::Panel,
         };
         Self {
             engine: Engine::start(options).await.unwrap(),
             root,
+            kotak,
         }
     }
 

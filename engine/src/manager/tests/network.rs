@@ -168,7 +168,7 @@ async fn rules_change_running_sessions_at_once_and_end_with_theirs() {
     assert_eq!(own.pattern, "*.invalid-kotak.example.com");
     assert_eq!(own.workspace, info.workspace);
     assert_eq!(verdict(&rig), ExplainedVerdict::Allow);
-    assert_eq!(rig.engine.snapshot().rules, [own.clone()]);
+    assert_eq!(rig.engine.snapshot().rules, std::slice::from_ref(&own));
     rig.engine.remove_rule(own.id).await.unwrap();
     assert_eq!(verdict(&rig), ExplainedVerdict::Deny);
     let again = rig.engine.remove_rule(own.id).await;
@@ -273,15 +273,16 @@ async fn with_the_network_off_everything_is_refused_and_seen() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_without_anybody_to_ask_denies_and_one_at_the_desk_asks_the_window() {
     let rig = Rig::start().await;
-    let options = |name: &str| EngineOptions {
+    let options = |root: &Path| EngineOptions {
         switch: Switch::On,
-        dirs: Dirs::under(&rig.root.path().join(name)),
+        dirs: Dirs::under(root),
         role: EngineRole::Command,
     };
     // Alone, in directories of its own.
-    let alone = Engine::start(options("alone")).await.unwrap();
+    let apart = tempfile::tempdir().unwrap();
+    let alone = Engine::start(options(apart.path())).await.unwrap();
     // At the desk of the rig's window.
-    let guest = Engine::start(options("kotak")).await.unwrap();
+    let guest = Engine::start(options(rig.kotak.path())).await.unwrap();
     eventually("the desk is reached", || guest.is_at_desk()).await;
     let line = rig.script("connect.sh", CONNECT).replace("sh ", "bash ");
     let request = LaunchRequest {

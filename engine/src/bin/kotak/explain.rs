@@ -1,0 +1,134 @@
+//! `kotak explain`: what would happen, and why. Nothing is resolved, connected to or launched.
+
+use crate::args::{ExplainOptions, Explained};
+use crate::failure::Failure;
+use crate::rules::{current_workspace, unreadable};
+use crate::sessions;
+use crate::text::{printable, write_result};
+use kotak_engine::api::{ExplainedVerdict, Explanation};
+use kotak_engine::egress::explain::explain as explain_host;
+use kotak_engine::egress::rules::{Restriction, RuleSet};
+use kotak_engine::error::{Fix, Problem};
+use kotak_engine::manager::operator_rules;
+use kotak_engine::spec::HostPattern;
+use kotak_engine::store::{Dirs, RuleFilter, SessionNetworkRecord, Store};
+
+/// Explains; 0 when it would pass, 1 when not (also when the operator would be asked).
+pub(crate) fn explain(dirs: &Dirs, options: ExplainOptions, json: bool) -> Result<u8, Failure> {
+    let Explained::Host { name, session } = options.what;
+    let store = sessions::open(dirs, json);
+    let rules = match session {
+        Some(session) => session_rules(&store, &session)?,
+        None => workspace_rules(&store)?,
+    };
+    let explanation = explain_host(&name, &rules);
+    let text = if json {
+        serde_json::to_string_pretty(&explanation).map_err(|error| unreadable(&error))? + "\n"
+    } else {
+        in_words(&explanation)
+    };
+    write_result(&text).map_err(|error| unreadable(&error))?;
+    Ok(match explanation.verdict {
+        ExplainedVerdict::Allow => 0,
+        ExplainedVerdict::Deny | ExplainedVerdict::Ask => 1,
+    })
+}
+
+/// What a session with an allowlist would have in the current directory.
+fn workspace_rules(store: &Store) -> Result<RuleSet, Failure> {
+    let workspace = current_workspace()?;
+    let known = store
+        .rules(&RuleFilter::default())
+        .map_err(|error| unreadable(&error))?;
+    let operator = operator_rules(&known, "", &workspace);
+    Ok(RuleSet::new(Restriction::Allowlist, Vec::new(), operator))
+}
+
+fn session_rules(store: &Store, session: &str) -> Result<RuleSet, Failure> {
+    let launched = store
+        .session_network(session)
+        .map_err(|error| unreadable(&error))?;
+    let Some(SessionNetworkRecord {
+        mode,
+        allowlist,
+        workspace,
+    }) = launched
+    else {
+        let known = store.session(session).map_err(|error| unreadable(&error))?;
+        return Err(Failure::usage(match known {
+            Some(_) => not_observed(session),
+            None => no_session(session),
+        }));
+    };
+    let Some(restriction) = Restriction::of(mode) else {
+        return Err(Failure::usage(not_observed(session)));
+    };
+    let known = store
+        .rules(&RuleFilter::default())
+        .map_err(|error| unreadable(&error))?;
+    let spec = allowlist
+        .iter()
+        .map(|entry| HostPattern::parse(entry).map_err(|error| unreadable(&error)))
+        .collect::<Result<_, _>>()?;
+    let operator = operator_rules(&known, session, &workspace);
+    Ok(RuleSet::new(restriction, spec, operator))
+}
+
+fn not_observed(session: &str) -> Problem {
+    Problem {
+        code: "NETWORK_NOT_OBSERVED".to_owned(),
+        message: format!("the network of session {session} is not restricted"),
+        causes: Vec::new(),
+        fix: Some(Fix::words(
+            "Such a session reaches whatever this computer reaches; nothing is judged or seen.",
+        )),
+    }
+}
+
+/// No session of this id is in the history.
+pub(crate) fn no_session(session: &str) -> Problem {
+    Problem {
+        code: "NO_SUCH_SESSION".to_owned(),
+        message: format!("there is no session {session}"),
+        causes: Vec::new(),
+        fix: Some(Fix::command(
+            "Look at the list of sessions.",
+            "kotak sessions --json",
+        )),
+    }
+}
+
+fn in_words(explanation: &Explanation) -> String {
+    let verdict = match explanation.verdict {
+        ExplainedVerdict::Allow => "would be allowed",
+        ExplainedVerdict::Deny => "would be refused",
+        ExplainedVerdict::Ask => "would be asked about",
+    };
+    let mut text = format!("{} {verdict}\n", printable(&explanation.target));
+    if let Some(unicode) = &explanation.unicode {
+        text.push_str(&format!("  reads: {}\n", printable(unicode)));
+    }
+    text.push_str(&format!("  why: {}\n", printable(&explanation.why)));
+    if let Some(way_out) = &explanation.way_out {
+        text.push_str(&format!("  way out: {}\n", printable(way_out)));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_explanation_is_words_and_obeys_no_name() {
+        let rules = RuleSet::new(Restriction::Ask, Vec::new(), Vec::new());
+        let text = in_words(&explain_host("new.example.net:8443", &rules));
+        assert!(
+            text.starts_with("new.example.net:8443 would be asked about\n  why: "),
+            "{text}"
+        );
+        let hostile = in_words(&explain_host("a\u{1b}[2J\u{202e}.com", &rules));
+        assert!(hostile.contains("would be refused"), "{hostile}");
+        assert!(!hostile.contains('\u{1b}') && !hostile.contains('\u{202e}'));
+    }
+}

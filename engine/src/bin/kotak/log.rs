@@ -1,0 +1,223 @@
+//! `kotak log`. Reads the history; with `--follow` again and again.
+
+use crate::args::LogOptions;
+use crate::failure::Failure;
+use crate::rules::unreadable;
+use crate::sessions::{self, now_ms};
+use crate::text::{printable, write_result};
+use kotak_engine::api::{ActivityQuery, ActivityRow, Outcome};
+use kotak_engine::store::{Dirs, Store};
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::time::Duration;
+
+/// How often the history is read while following.
+const FOLLOW_EVERY: Duration = Duration::from_millis(300);
+/// How far back rows may still change or come late from other engines, milliseconds.
+const SETTLED_MS: u64 = 30_000;
+
+/// Shows rows, oldest first.
+pub(crate) fn log(dirs: &Dirs, options: LogOptions, json: bool) -> Result<u8, Failure> {
+    let store = sessions::open(dirs, json);
+    let query = ActivityQuery {
+        session_id: options.session.clone(),
+        refused_only: options.denied,
+        limit: options.limit,
+        ..ActivityQuery::default()
+    };
+    let page = store.activity(&query).map_err(|error| unreadable(&error))?;
+    let mut seen = Seen::default();
+    let mut text = String::new();
+    for row in page.rows.iter().rev() {
+        text.push_str(&seen.line(row, json)?.unwrap_or_default());
+    }
+    if !json && !options.follow {
+        if page.rows.is_empty() {
+            text.push_str("nothing yet\n");
+        }
+        if page.only_counted > 0 {
+            text.push_str(&format!(
+                "and {} more that were only counted (the history keeps {})\n",
+                page.only_counted, page.bound
+            ));
+        }
+    }
+    write_result(&text).map_err(|error| unreadable(&error))?;
+    if options.follow {
+        follow(&store, &query, &mut seen, json)?;
+    }
+    Ok(0)
+}
+
+/// Goes on until the reader of standard output is gone, or a signal ends the process.
+fn follow(
+    store: &Store,
+    query: &ActivityQuery,
+    seen: &mut Seen,
+    json: bool,
+) -> Result<(), Failure> {
+    loop {
+        std::thread::sleep(FOLLOW_EVERY);
+        let from_ms = now_ms().saturating_sub(SETTLED_MS);
+        let mut recent = ActivityQuery {
+            from_ms: Some(from_ms),
+            limit: 1_000,
+            ..query.clone()
+        };
+        let mut rows = Vec::new();
+        loop {
+            let page = store
+                .activity(&recent)
+                .map_err(|error| unreadable(&error))?;
+            recent.before = page.rows.last().map(|row| row.id);
+            rows.extend(page.rows);
+            if !page.more {
+                break;
+            }
+        }
+        let mut text = String::new();
+        for row in rows.iter().rev() {
+            text.push_str(&seen.line(row, json)?.unwrap_or_default());
+        }
+        seen.forget(&rows);
+        let mut out = io::stdout().lock();
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            Err(error) => return Err(unreadable(&error)),
+        }
+    }
+}
+
+/// Which state of each row was shown.
+#[derive(Default)]
+struct Seen(HashMap<i64, (Outcome, u32)>);
+
+impl Seen {
+    /// A row's line, unless this state of it was shown.
+    fn line(&mut self, row: &ActivityRow, json: bool) -> Result<Option<String>, Failure> {
+        let state = (row.outcome, row.count);
+        if self.0.insert(row.id, state) == Some(state) {
+            return Ok(None);
+        }
+        if json {
+            let line = serde_json::to_string(row).map_err(|error| unreadable(&error))?;
+            return Ok(Some(line + "\n"));
+        }
+        Ok(Some(in_words(row)))
+    }
+
+    /// Rows that are not among the recent ones do not change any more.
+    fn forget(&mut self, recent: &[ActivityRow]) {
+        if self.0.len() > 10_000 {
+            let ids: std::collections::HashSet<i64> = recent.iter().map(|row| row.id).collect();
+            self.0.retain(|id, _| ids.contains(id));
+        }
+    }
+}
+
+fn in_words(row: &ActivityRow) -> String {
+    let verdict = match row.outcome {
+        Outcome::Allowed => "allowed",
+        Outcome::Open => "open   ",
+        Outcome::Refused => "refused",
+        Outcome::Failed => "failed ",
+    };
+    let mut line = format!(
+        "{}  {verdict}  {}",
+        utc(row.last_ms),
+        printable(&row.target)
+    );
+    if let Some(unicode) = &row.unicode {
+        line.push_str(&format!(" ({})", printable(unicode)));
+    }
+    line.push_str(&format!("  {}", printable(&row.why)));
+    if let Some(actor) = &row.process {
+        line.push_str(&format!("  {} [{}]", printable(&actor.name), actor.pid));
+    }
+    if row.count > 1 {
+        line.push_str(&format!("  ×{}", row.count));
+    }
+    line.push_str(&format!("  in {}\n", printable(&row.session_id)));
+    line
+}
+
+/// A time in UTC, `2026-03-01T12:01:33Z` (RFC 3339).
+fn utc(ms: u64) -> String {
+    let seconds = ms / 1000;
+    let (days, of_day) = (seconds / 86_400, seconds % 86_400);
+    // Days since 0000-03-01, so that a leap day is the last of its year; 400 years have 146,097.
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = (month_from_march + 2) % 12 + 1;
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
+        of_day / 3600,
+        of_day / 60 % 60,
+        of_day % 60
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kotak_engine::api::Actor;
+    use kotak_engine::events::Evidence;
+
+    #[test]
+    fn times_are_written_as_everywhere() {
+        for (ms, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_399_999, "2000-02-28T23:59:59Z"),
+            (951_782_400_000, "2000-02-29T00:00:00Z"),
+            (951_868_800_000, "2000-03-01T00:00:00Z"),
+            (1_772_366_493_000, "2026-03-01T12:01:33Z"),
+            (4_102_444_800_000, "2100-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(utc(ms), text);
+        }
+    }
+
+    #[test]
+    fn a_line_says_what_who_and_why_and_obeys_no_name() {
+        let row = ActivityRow {
+            id: 1,
+            session_id: "s".to_owned(),
+            at_ms: 0,
+            last_ms: 0,
+            outcome: Outcome::Refused,
+            action: "network-outbound".to_owned(),
+            target: "x\u{1b}[2J:443".to_owned(),
+            unicode: None,
+            why: "not on the allowlist".to_owned(),
+            way_out: None,
+            count: 3,
+            process: Some(Actor {
+                pid: 7,
+                name: "cu\u{202e}rl".to_owned(),
+                executable: None,
+                command: String::new(),
+                cwd: None,
+                parents: Vec::new(),
+            }),
+            evidence: Evidence::Observed,
+            raw: None,
+            connection: None,
+        };
+        assert_eq!(
+            in_words(&row),
+            "1970-01-01T00:00:00Z  refused  x\\u{1b}[2J:443  not on the allowlist  \
+             cu\\u{202e}rl [7]  ×3  in s\n"
+        );
+        let mut seen = Seen::default();
+        assert!(seen.line(&row, false).unwrap().is_some());
+        assert!(seen.line(&row, false).unwrap().is_none());
+        let more = ActivityRow { count: 4, ..row };
+        assert!(seen.line(&more, false).unwrap().is_some());
+    }
+}

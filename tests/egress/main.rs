@@ -11,7 +11,9 @@
 
 mod abuse;
 mod addresses;
+mod ask;
 mod clients;
+mod desk;
 mod direct;
 mod hostile;
 mod http;
@@ -21,6 +23,7 @@ mod lists;
 mod load;
 mod memory;
 mod property;
+mod rules;
 mod sandbox;
 mod tls;
 mod tools;

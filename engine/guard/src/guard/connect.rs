@@ -136,18 +136,33 @@ fn relay(proxy: TcpStream) -> Result<(), String> {
     let broken = |error: io::Error| format!("the connection broke: {error}");
     let up = proxy.try_clone().map_err(broken)?;
     let pass_on = move || {
-        let _ = io::copy(&mut io::stdin().lock(), &mut &up);
+        let _ = copy(&mut io::stdin().lock(), &mut &up);
         // An end that is gone already needs no goodbye.
         let _ = up.shutdown(Shutdown::Write);
     };
     thread::Builder::new().spawn(pass_on).map_err(broken)?;
     // Without the buffer of `io::stdout`, which waits for whole lines.
     let mut output = unbuffered_output().map_err(broken)?;
-    match io::copy(&mut &proxy, &mut output) {
-        Ok(_) => Ok(()),
+    match copy(&mut &proxy, &mut output) {
+        Ok(()) => Ok(()),
         // Whoever read has gone: nothing is wrong with the connection.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(broken(error)),
+    }
+}
+
+/// Copies to the end, by a buffer. Not `io::copy`, which is splice(2) between a socket and a pipe:
+/// the kernel holds the pipe's lock while it waits for the socket, and whoever reads the pipe, even
+/// without blocking, as ssh does, waits for that lock.
+fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(count) => to.write_all(buffer.get(..count).unwrap_or_default())?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
 }
 

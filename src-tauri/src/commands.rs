@@ -209,7 +209,7 @@ pub(crate) fn keep_open(app: AppHandle) {
 }
 
 /// Runs what waits for the file system or the database where it holds up nobody else.
-pub(crate) async fn off_the_runtime<T: Send + 'static>(
+async fn off_the_runtime<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Problem> {
     tauri::async_runtime::spawn_blocking(work)

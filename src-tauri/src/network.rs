@@ -1,6 +1,5 @@
 //! The commands of the network view: history, rules, questions.
 
-use crate::commands::off_the_runtime;
 use kotak_engine::api::{
     ActivityPage, ActivityQuery, Answer, AnswerScope, Explanation, ExportFormat, NetworkPolicy,
     NewRule, RuleInfo, Timeline,
@@ -16,8 +15,7 @@ pub(crate) async fn activity(
     engine: State<'_, Engine>,
     query: ActivityQuery,
 ) -> Result<ActivityPage, Problem> {
-    let engine = engine.inner().clone();
-    off_the_runtime(move || engine.activity(&query)).await?
+    engine.activity(query).await
 }
 
 #[tauri::command]
@@ -28,8 +26,7 @@ pub(crate) async fn timeline(
     to_ms: u64,
     steps: u32,
 ) -> Result<Timeline, Problem> {
-    let engine = engine.inner().clone();
-    off_the_runtime(move || engine.timeline(session_id.as_deref(), from_ms, to_ms, steps)).await?
+    engine.timeline(session_id, from_ms, to_ms, steps).await
 }
 
 #[tauri::command]
@@ -45,14 +42,12 @@ pub(crate) async fn add_rule(
     engine: State<'_, Engine>,
     rule: NewRule,
 ) -> Result<RuleInfo, Problem> {
-    let engine = engine.inner().clone();
-    off_the_runtime(move || engine.add_rule(&rule)).await?
+    engine.add_rule(rule).await
 }
 
 #[tauri::command]
 pub(crate) async fn remove_rule(engine: State<'_, Engine>, id: i64) -> Result<(), Problem> {
-    let engine = engine.inner().clone();
-    off_the_runtime(move || engine.remove_rule(id)).await?
+    engine.remove_rule(id).await
 }
 
 #[tauri::command]
@@ -62,18 +57,17 @@ pub(crate) async fn answer_prompt(
     answer: Answer,
     scope: AnswerScope,
 ) -> Result<Option<RuleInfo>, Problem> {
-    let engine = engine.inner().clone();
-    off_the_runtime(move || engine.answer_prompt(&id, answer, scope)).await?
+    engine.answer_prompt(&id, answer, scope).await
 }
 
 #[tauri::command]
-pub(crate) fn hold_prompt(engine: State<'_, Engine>, id: String) -> Result<(), Problem> {
-    engine.hold_prompt(&id)
+pub(crate) async fn hold_prompt(engine: State<'_, Engine>, id: String) -> Result<(), Problem> {
+    engine.hold_prompt(&id).await
 }
 
 #[tauri::command]
-pub(crate) fn release_prompt(engine: State<'_, Engine>, id: String) -> Result<(), Problem> {
-    engine.release_prompt(&id)
+pub(crate) fn release_prompt(engine: State<'_, Engine>, id: String) {
+    engine.release_prompt(&id);
 }
 
 #[tauri::command]
@@ -129,9 +123,8 @@ pub(crate) async fn export_activity(
         causes: vec![error.to_string()],
         fix: Some(Fix::words("choose a folder of this computer")),
     })?;
-    let engine = engine.inner().clone();
     let written = path.to_string_lossy().into_owned();
-    off_the_runtime(move || engine.export_activity(&query, format, &path)).await??;
+    engine.export_activity(query, format, &written).await?;
     Ok(Some(written))
 }
 

@@ -53,6 +53,8 @@ impl Stream {
         };
         if let Some(former) = former {
             former.abort();
+            // What the former window held, it does not hold any more.
+            engine.window_gone();
         }
     }
 }

@@ -68,6 +68,8 @@ fn own_files(stage: &Stage) -> Vec<String> {
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
         let mut names: Vec<String> = entries
             .map(|entry| entry.path().display().to_string())
+            // SQLite's own, made and removed as its file is opened and closed.
+            .filter(|name| !name.ends_with("-shm") && !name.ends_with("-wal"))
             .collect();
         names.sort();
         names

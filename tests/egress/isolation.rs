@@ -96,10 +96,10 @@ fn two_sessions_with_different_lists_do_not_mix() {
     }
     boxes[0]
         .log()
-        .refused(&format!("{second}:443"), DenyReason::NotListed, "python3");
+        .refused_in_a_flood(&format!("{second}:443"), DenyReason::NotListed, "python3");
     boxes[1]
         .log()
-        .refused(&format!("{first}:443"), DenyReason::NotListed, "python3");
+        .refused_in_a_flood(&format!("{first}:443"), DenyReason::NotListed, "python3");
 }
 
 #[test]

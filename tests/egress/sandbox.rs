@@ -105,6 +105,25 @@ impl Log {
         }
     }
 
+    /// The same under so many attempts at once that not every process is looked up (the row says
+    /// so where it was not).
+    #[track_caller]
+    pub(crate) fn refused_in_a_flood(&self, target: &str, reason: DenyReason, process: &str) {
+        let rows = self.refusals(target);
+        assert!(!rows.is_empty(), "no refusal of {target}: {:#?}", self.rows);
+        for row in rows {
+            let denied = row.connection.as_ref().and_then(|c| c.denied);
+            assert_eq!(denied, Some(reason), "{row:#?}");
+            match &row.process {
+                Some(actor) => assert_eq!(actor.name, process, "{row:#?}"),
+                None => {
+                    let said = row.raw.as_deref().unwrap_or_default();
+                    assert!(said.contains("too many attempts at once"), "{row:#?}");
+                }
+            }
+        }
+    }
+
     /// Asserts that a target passed at least once.
     #[track_caller]
     pub(crate) fn passed_somewhere(&self, target: &str) {

@@ -149,6 +149,52 @@ fn a_network_that_is_off_refuses_every_attempt_and_reports_it() {
 }
 
 #[test]
+fn a_server_inside_and_one_of_the_host_do_not_meet_without_a_grant() {
+    // egress case: a dev server inside, opened from the host's browser; a host database reached
+    // from inside
+    let sandbox = Sandbox::allowing(&["*.isolation-four.net"]);
+    let database = std::net::TcpListener::bind("127.0.0.1:0").expect("a database");
+    let port = database.local_addr().expect("an address").port();
+    world()
+        .names
+        .set("local.isolation-four.net", &["127.0.0.1"]);
+    let mut driver = sandbox.driver();
+    for target in [
+        "127.0.0.1",
+        "localhost",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "local.isolation-four.net",
+    ] {
+        let answer = driver.ask(json!({ "op": "connect", "target": format!("{target}:{port}") }));
+        assert_eq!(answer["status"], json!(403), "{target}: {answer}");
+    }
+    let direct =
+        driver.ask(json!({ "op": "transparent", "name": "127.0.0.1", "port": port, "hex": "" }));
+    assert!(direct["error"].is_string(), "{direct}");
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    TcpStream::connect_timeout(&address, Duration::from_secs(10))
+        .expect("the control: the host itself");
+
+    let served = driver.ask(json!({ "op": "serve" }));
+    let port = served["port"]
+        .as_u64()
+        .and_then(|port| u16::try_from(port).ok())
+        .expect("a port");
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let outside = TcpStream::connect_timeout(&address, Duration::from_secs(10));
+    assert!(outside.is_err(), "the host reaches a server inside");
+    let inside = driver.ask(
+        json!({ "op": "transparent", "name": "127.0.0.1", "port": port, "hex": "", "shut": true }),
+    );
+    assert_eq!(
+        inside["answer"], "dev server\n",
+        "the control failed: {inside}"
+    );
+    driver.end();
+}
+
+#[test]
 fn the_environment_names_both_proxies_and_opens_nothing() {
     // REQ EG-2
     let sandbox = Sandbox::allowing(&[]);

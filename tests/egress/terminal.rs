@@ -32,7 +32,14 @@ impl Terminal {
             .join(" ");
         let mut command = Command::new("script");
         command
-            .args(["--quiet", "--return", "--flush", "--command", &line, "/dev/null"])
+            .args([
+                "--quiet",
+                "--return",
+                "--flush",
+                "--command",
+                &line,
+                "/dev/null",
+            ])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit());
@@ -75,7 +82,11 @@ impl Terminal {
     fn until(&self, part: &str) {
         let began = Instant::now();
         while !self.seen().contains(part) {
-            assert!(began.elapsed() < PATIENCE, "no {part:?} in {:?}", self.seen());
+            assert!(
+                began.elapsed() < PATIENCE,
+                "no {part:?} in {:?}",
+                self.seen()
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -86,7 +97,11 @@ impl Terminal {
     fn press_until(&mut self, key: &str, part: &str) {
         let began = Instant::now();
         while !self.seen().contains(part) {
-            assert!(began.elapsed() < PATIENCE, "no {part:?} in {:?}", self.seen());
+            assert!(
+                began.elapsed() < PATIENCE,
+                "no {part:?} in {:?}",
+                self.seen()
+            );
             self.press(key);
             std::thread::sleep(Duration::from_millis(200));
         }
@@ -108,16 +123,16 @@ const PAYLOAD: &str = r"
 ";
 
 fn ticks(sandbox: &Sandbox) -> usize {
-    sandbox.stage.read("work/ticks").map_or(0, |text| text.len())
+    sandbox
+        .stage
+        .read("work/ticks")
+        .map_or(0, |text| text.len())
 }
 
 #[test]
 fn a_question_in_the_terminal_freezes_the_payload_and_takes_only_keys_of_now() {
     let name = world().name("asked.terminal-one.net");
-    for (key, ended, allows) in [
-        ("d", "CURL-ENDED-56.", false),
-        ("o", "CURL-ENDED-0.", true),
-    ] {
+    for (key, ended, allows) in [("d", "CURL-ENDED-56.", false), ("o", "CURL-ENDED-0.", true)] {
         let sandbox = Sandbox::new("ask", &[]);
         sandbox.stage.write("work/payload.sh", PAYLOAD);
         let mut terminal = Terminal::open(&sandbox.call(&format!("sh payload.sh {name}")));
@@ -128,7 +143,10 @@ fn a_question_in_the_terminal_freezes_the_payload_and_takes_only_keys_of_now() {
         let shown = terminal.seen();
         let question = shown.rfind("wants to reach").expect("the question");
         let page = shown.rfind("\u{1b}[?1049h").expect("the alternate screen");
-        assert!(page < question, "the question is not on the alternate screen: {shown:?}");
+        assert!(
+            page < question,
+            "the question is not on the alternate screen: {shown:?}"
+        );
         // Frozen: while the countdown goes on, the payload does not.
         let before = ticks(&sandbox);
         assert!(before > 0, "the payload never ran");
@@ -139,7 +157,10 @@ fn a_question_in_the_terminal_freezes_the_payload_and_takes_only_keys_of_now() {
             std::thread::sleep(Duration::from_millis(20));
         }
         assert_eq!(ticks(&sandbox), before, "the payload went on");
-        assert!(!terminal.seen().contains("CURL-ENDED"), "what was typed ahead answered");
+        assert!(
+            !terminal.seen().contains("CURL-ENDED"),
+            "what was typed ahead answered"
+        );
         terminal.press_until(key, ended);
         assert!(ticks(&sandbox) > before, "the payload never went on");
         terminal.end();
@@ -150,6 +171,9 @@ fn a_question_in_the_terminal_freezes_the_payload_and_takes_only_keys_of_now() {
             log.refused(&format!("{name}:443"), DenyReason::Answer, "curl");
         }
         let rules = sandbox.kotak(&["rules", "list"]);
-        assert!(!rules.stdout.contains(name), "what was typed ahead was stored: {rules:?}");
+        assert!(
+            !rules.stdout.contains(name),
+            "what was typed ahead was stored: {rules:?}"
+        );
     }
 }

@@ -1,11 +1,15 @@
 //! The window's engine, in this process, for the home of a staged sandbox: it shows the questions
 //! of every `kotak run` there and answers them, as the panel does.
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Driver, Sandbox};
 use kotak_engine::api::{Answer, AnswerScope, Prompt, PromptState, RuleInfo};
+use kotak_engine::backend::{BackendChoice, ClientDefault};
 use kotak_engine::error::Problem;
-use kotak_engine::manager::{Engine, EngineOptions, EngineRole};
+use kotak_engine::manager::{
+    Engine, EngineOptions, EngineRole, ExecRequest, ExecStdio, SandboxPort, SandboxRequest,
+};
 use kotak_engine::probe::Switch;
+use kotak_engine::spec::{EnvPolicy, Mode, NetworkMode, TerminalRequest, ValidSpec};
 use kotak_engine::store::Dirs;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
@@ -89,6 +93,50 @@ impl Desk {
             }
         });
         given.unwrap_or_else(|problem| panic!("{problem:?}"))
+    }
+
+    /// Starts a session of this engine that makes attempts on demand.
+    #[track_caller]
+    pub(crate) fn driver(&self, sandbox: &Sandbox, id: &str, domains: &[&str]) -> Driver {
+        let spec = ValidSpec::terminal(&TerminalRequest {
+            session_id: id.to_owned(),
+            workspace_id: "desk".to_owned(),
+            cwd: sandbox.stage.work(),
+            mode: Mode::Chat,
+            protected_paths: Vec::new(),
+            runner_state_dirs: Vec::new(),
+            network: Some(NetworkMode::Allowlist),
+            extra_domains: domains.iter().map(|domain| (*domain).to_owned()).collect(),
+            env_policy: EnvPolicy::default(),
+        });
+        let request = SandboxRequest {
+            spec: spec.expect("a spec"),
+            choice: Some(BackendChoice::Native),
+            client: ClientDefault::Command,
+        };
+        let manager = self.engine.manager();
+        let handle = self.run(manager.launch(request)).expect("a session");
+        assert!(handle.error.is_none(), "{handle:?}");
+        let (stdin, input) = std::io::pipe().expect("a pipe");
+        let (output, stdout) = std::io::pipe().expect("a pipe");
+        let stderr = stdout.try_clone().expect("a pipe");
+        let script = sandbox.script("exec python3 driver.py");
+        let exec = self.run(manager.exec(
+            id,
+            ExecRequest {
+                argv: vec!["/bin/sh".into(), "-c".into(), script.into()],
+                cwd: None,
+                env: Vec::new(),
+                stdio: ExecStdio::Streams {
+                    stdin: stdin.into(),
+                    stdout: stdout.into(),
+                    stderr: stderr.into(),
+                },
+            },
+        ));
+        // It goes on by itself, until its input ends.
+        drop(exec.expect("a driver"));
+        Driver::speaking(None, Box::new(input), Box::new(output))
     }
 
     /// Runs a call of the engine.

@@ -233,6 +233,18 @@ def do(job):
             return {"answer": text(sock.recv(65536))}
         except OSError as error:
             return {"error": type(error).__name__}
+    if op == "serve":
+        # A server inside, on a port that the system picks; for the life of the driver.
+        listener = socket.create_server(("127.0.0.1", 0))
+
+        def serve():
+            while True:
+                client, _ = listener.accept()
+                client.sendall(b"dev server\n")
+                client.close()
+
+        threading.Thread(target=serve, daemon=True).start()
+        return {"port": listener.getsockname()[1]}
     if op == "silent":
         # Connections to the HTTP proxy that never say a word.
         HELD[job["as"]] = [dial(proxy("HTTP_PROXY")) for _ in range(job["count"])]

@@ -43,8 +43,7 @@ fn a_socks_name_with_a_nul_is_refused_before_matching() {
     assert!(world().names.asked_with("evil-nul").is_empty());
     let seen = malformed(&sandbox.log());
     assert!(
-        seen.iter()
-            .any(|target| target.contains("\\0") || target.contains("\\u{0}")),
+        seen.iter().any(|target| target.contains("\\x00")),
         "{seen:?}"
     );
     let bare = |target: &String| target.chars().any(char::is_control);
@@ -154,11 +153,11 @@ fn names_with_invisible_characters_are_denied_and_shown_visibly() {
     driver.end();
     let seen = malformed(&sandbox.log());
     assert!(
-        seen.iter().any(|target| target.contains("\\u{200b}")),
+        seen.iter().any(|target| target.contains("\\xe2\\x80\\x8b")),
         "{seen:?}"
     );
     assert!(
-        seen.iter().any(|target| target.contains("\\u{202e}")),
+        seen.iter().any(|target| target.contains("\\xe2\\x80\\xae")),
         "{seen:?}"
     );
 }

@@ -96,10 +96,10 @@ fn two_sessions_with_different_lists_do_not_mix() {
     }
     boxes[0]
         .log()
-        .refused(&format!("{second}:443"), DenyReason::NotListed, "python3");
+        .refused_in_a_flood(&format!("{second}:443"), DenyReason::NotListed, "python3");
     boxes[1]
         .log()
-        .refused(&format!("{first}:443"), DenyReason::NotListed, "python3");
+        .refused_in_a_flood(&format!("{first}:443"), DenyReason::NotListed, "python3");
 }
 
 #[test]
@@ -146,6 +146,52 @@ fn a_network_that_is_off_refuses_every_attempt_and_reports_it() {
     let (off, on) = (run(false), run(true));
     assert_eq!(off.stdout, "403", "{off:?}");
     assert_eq!(on.stdout, "200", "the control failed: {on:?}");
+}
+
+#[test]
+fn a_server_inside_and_one_of_the_host_do_not_meet_without_a_grant() {
+    // egress case: a dev server inside, opened from the host's browser; a host database reached
+    // from inside
+    let sandbox = Sandbox::allowing(&["*.isolation-four.net"]);
+    let database = std::net::TcpListener::bind("127.0.0.1:0").expect("a database");
+    let port = database.local_addr().expect("an address").port();
+    world()
+        .names
+        .set("local.isolation-four.net", &["127.0.0.1"]);
+    let mut driver = sandbox.driver();
+    for target in [
+        "127.0.0.1",
+        "localhost",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "local.isolation-four.net",
+    ] {
+        let answer = driver.ask(json!({ "op": "connect", "target": format!("{target}:{port}") }));
+        assert_eq!(answer["status"], json!(403), "{target}: {answer}");
+    }
+    let direct =
+        driver.ask(json!({ "op": "transparent", "name": "127.0.0.1", "port": port, "hex": "" }));
+    assert!(direct["error"].is_string(), "{direct}");
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    TcpStream::connect_timeout(&address, Duration::from_secs(10))
+        .expect("the control: the host itself");
+
+    let served = driver.ask(json!({ "op": "serve" }));
+    let port = served["port"]
+        .as_u64()
+        .and_then(|port| u16::try_from(port).ok())
+        .expect("a port");
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let outside = TcpStream::connect_timeout(&address, Duration::from_secs(10));
+    assert!(outside.is_err(), "the host reaches a server inside");
+    let inside = driver.ask(
+        json!({ "op": "transparent", "name": "127.0.0.1", "port": port, "hex": "", "shut": true }),
+    );
+    assert_eq!(
+        inside["answer"], "dev server\n",
+        "the control failed: {inside}"
+    );
+    driver.end();
 }
 
 #[test]

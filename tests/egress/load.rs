@@ -84,7 +84,7 @@ fn memory_is_bounded_and_every_connection_is_counted_under_load() {
     assert_eq!(sum(tunnel, Outcome::Allowed), load.tunnels);
     let refused = sum(format!("{denied}:443"), Outcome::Refused);
     assert_eq!(refused, get("refused"));
-    log.refused(
+    log.refused_in_a_flood(
         &format!("{denied}:443"),
         DenyReason::NotListed,
         "load-client",

@@ -25,6 +25,7 @@ mod memory;
 mod property;
 mod rules;
 mod sandbox;
+mod terminal;
 mod tls;
 mod tools;
 mod tunnels;

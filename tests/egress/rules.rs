@@ -47,3 +47,47 @@ fn removing_a_host_denies_new_connections_and_leaves_the_open_one_to_be_cut() {
         .log()
         .refused(&target, DenyReason::NotListed, "python3");
 }
+
+#[test]
+fn an_open_connection_is_cut_and_nothing_else_with_it() {
+    let name = world().name("cut.rules-two.net");
+    let sandbox = Sandbox::allowing(&[]);
+    let desk = Desk::open(&sandbox);
+    let mut driver = desk.driver(&sandbox, "cut", &[name]);
+    let target = format!("{name}:{}", tunnels::ECHO);
+    for held in ["first", "second"] {
+        let opened = driver.ask(json!({ "op": "hold", "target": target, "as": held }));
+        assert_eq!(opened["status"], json!(200), "{opened}");
+        let said = driver.ask(json!({ "op": "say", "as": held, "text": held }));
+        assert_eq!(said["answer"], *held, "{said}");
+    }
+    let open = || {
+        let rows = sandbox.log().rows.into_iter();
+        let open = rows.filter(|row| row.outcome == Outcome::Open);
+        let numbers = open.filter_map(|row| row.connection.map(|c| c.connection));
+        numbers.collect::<Vec<_>>()
+    };
+    let both = desk.until("two open connections", || {
+        Some(open()).filter(|open| open.len() == 2)
+    });
+    let policy = desk.engine.network_policy("cut").expect("a policy");
+    assert_eq!(policy.open, 2);
+    desk.engine.cut("cut", both[0]).expect("a cut");
+    let gone = driver.ask(json!({ "op": "say", "as": "first", "text": "x" }));
+    assert_ne!(gone["answer"], "x", "{gone}");
+    let stays = driver.ask(json!({ "op": "say", "as": "second", "text": "stays" }));
+    assert_eq!(stays["answer"], "stays", "{stays}");
+    let problem = desk.engine.cut("cut", both[0]).expect_err("it is gone");
+    assert_eq!(problem.code, "CONNECTION_GONE");
+    let cut = desk.until("the row of the cut", || {
+        let log = sandbox.log();
+        let row = log.refusals(&target).first().map(|row| (*row).clone());
+        row
+    });
+    let denied = cut.connection.and_then(|c| c.denied);
+    assert_eq!(denied, Some(DenyReason::Cut));
+    // A cut forbids nothing: the list does that.
+    let again = driver.ask(json!({ "op": "connect", "target": target }));
+    assert_eq!(again["status"], json!(200), "{again}");
+    driver.end();
+}

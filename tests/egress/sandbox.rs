@@ -6,8 +6,8 @@ use kotak_engine::egress::decide::DenyReason;
 use kotak_tests::net::{World, world};
 use kotak_tests::{Outcome, Stage};
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::Child;
 use std::sync::mpsc::Receiver;
 
 /// A staged home, and the options that sessions in it are started with.
@@ -36,14 +36,18 @@ impl Sandbox {
         Self { stage, options }
     }
 
+    /// A script that trusts the authority of the stage.
+    pub(crate) fn script(&self, script: &str) -> String {
+        World::trust(&self.stage.work().join("ca.crt")) + script
+    }
+
     /// The call that runs a script in a new session.
     pub(crate) fn call(&self, script: &str) -> kotak_tests::Kotak {
-        let trust = World::trust(&self.stage.work().join("ca.crt"));
         self.stage
             .kotak()
             .args(["run", "--backend", "native", "--profile", "terminal"])
             .args(&self.options)
-            .args(["--", "/bin/sh", "-c", &format!("{trust}{script}")])
+            .args(["--", "/bin/sh", "-c", &self.script(script)])
     }
 
     /// Runs a script in a new session.
@@ -105,6 +109,25 @@ impl Log {
         }
     }
 
+    /// The same under so many attempts at once that not every process is looked up (the row says
+    /// so where it was not).
+    #[track_caller]
+    pub(crate) fn refused_in_a_flood(&self, target: &str, reason: DenyReason, process: &str) {
+        let rows = self.refusals(target);
+        assert!(!rows.is_empty(), "no refusal of {target}: {:#?}", self.rows);
+        for row in rows {
+            let denied = row.connection.as_ref().and_then(|c| c.denied);
+            assert_eq!(denied, Some(reason), "{row:#?}");
+            match &row.process {
+                Some(actor) => assert_eq!(actor.name, process, "{row:#?}"),
+                None => {
+                    let said = row.raw.as_deref().unwrap_or_default();
+                    assert!(said.contains("too many attempts at once"), "{row:#?}");
+                }
+            }
+        }
+    }
+
     /// Asserts that a target passed at least once.
     #[track_caller]
     pub(crate) fn passed_somewhere(&self, target: &str) {
@@ -123,8 +146,9 @@ impl Log {
 
 /// A session with `driver.py` in it.
 pub(crate) struct Driver {
-    child: Child,
-    input: Option<ChildStdin>,
+    /// `kotak`; absent where the session is one of this process's engine.
+    child: Option<Child>,
+    input: Option<Box<dyn Write + Send>>,
     answers: Receiver<String>,
     early: Vec<Value>,
     next: u64,
@@ -133,8 +157,19 @@ pub(crate) struct Driver {
 impl Driver {
     #[track_caller]
     fn over(mut child: Child) -> Self {
-        let input = child.stdin.take();
-        let output = BufReader::new(child.stdout.take().expect("standard output"));
+        let input = child.stdin.take().expect("standard input");
+        let output = child.stdout.take().expect("standard output");
+        Self::speaking(Some(child), Box::new(input), Box::new(output))
+    }
+
+    /// The driver at the other end of these streams.
+    #[track_caller]
+    pub(crate) fn speaking(
+        child: Option<Child>,
+        input: Box<dyn Write + Send>,
+        output: Box<dyn Read + Send>,
+    ) -> Self {
+        let output = BufReader::new(output);
         let (sender, answers) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             for line in output.lines().map_while(Result::ok) {
@@ -145,7 +180,7 @@ impl Driver {
         });
         let mut driver = Self {
             child,
-            input,
+            input: Some(input),
             answers,
             early: Vec::new(),
             next: 0,
@@ -165,8 +200,9 @@ impl Driver {
     fn parsed(&mut self, line: &str) -> Value {
         serde_json::from_str(line).unwrap_or_else(|error| {
             let mut said = String::new();
-            if let Some(mut stderr) = self.child.stderr.take() {
-                let _ = std::io::Read::read_to_string(&mut stderr, &mut said);
+            let stderr = self.child.as_mut().and_then(|child| child.stderr.take());
+            if let Some(mut stderr) = stderr {
+                let _ = stderr.read_to_string(&mut said);
             }
             panic!("the driver said {line:?} ({error}), and its session: {said}")
         })
@@ -216,15 +252,17 @@ impl Driver {
 
     /// The process id of `kotak`.
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+        self.child.as_ref().map_or_else(std::process::id, Child::id)
     }
 
     /// Ends the session in good order.
     #[track_caller]
     pub(crate) fn end(mut self) {
         drop(self.input.take());
-        let status = self.child.wait().expect("the session's end");
-        assert!(status.success(), "{status}");
+        if let Some(child) = &mut self.child {
+            let status = child.wait().expect("the session's end");
+            assert!(status.success(), "{status}");
+        }
     }
 }
 
@@ -232,8 +270,10 @@ impl Drop for Driver {
     fn drop(&mut self) {
         // Already gone after `end`; after a failed test this ends the session.
         drop(self.input.take());
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 

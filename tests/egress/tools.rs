@@ -88,7 +88,7 @@ fn npm_install_works_when_allowed() {
         &|_| clients::npm(host),
         "npm sample\n",
         443,
-        "npm install",
+        "npm install kot",
     );
 }
 

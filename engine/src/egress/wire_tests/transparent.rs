@@ -134,7 +134,7 @@ async fn an_address_that_is_no_name_of_ours_is_judged_as_an_address() {
 }
 
 #[tokio::test]
-async fn a_denied_name_has_no_address_and_one_denied_since_is_refused() {
+async fn a_denied_name_has_no_address_and_is_never_resolved() {
     let rig = rig(|_| {}).await;
     assert_eq!(rig.lookup("denied.net.").await, None);
     assert!(rig.resolver.asked().is_empty());

@@ -227,8 +227,9 @@ fn a_flood_of_distinct_names_is_bounded_and_told() {
     let desk = Desk::open(&sandbox);
     let mut driver = sandbox.driver();
     let memory = crate::memory::Watch::start(driver.pid());
-    let job = driver
-        .start(json!({ "op": "flood", "suffix": "ask-seven.net", "names": NAMES, "parallel": 64 }));
+    let job = driver.start(
+        json!({ "op": "flood", "suffix": "ask-seven.net", "names": NAMES, "parallel": 400 }),
+    );
     let folded = desk.until("attempts denied unasked", || {
         let folded = desk.engine.snapshot().folded;
         folded

@@ -60,7 +60,7 @@ fn git_over_ssh_goes_through_socks_when_allowed() {
         &|sandbox| clients::git_ssh(&sandbox.stage, host, ""),
         git::SAMPLE,
         22,
-        "kotak-guard",
+        "guard",
     );
     // By the proxy, not by the way of programs that ignore it.
     let sandbox = Sandbox::allowing(&[host]);

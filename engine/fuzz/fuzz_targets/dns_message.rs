@@ -34,6 +34,10 @@ impl Gate for Names {
     }
 
     fn closed(&self, _pass: Pass, _how: Closed) {}
+
+    fn settled(&self, _id: u64) -> Boxed<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 fuzz_target!(|bytes: &[u8]| {

@@ -124,6 +124,11 @@ pub trait Gate: Send + Sync + 'static {
 
     /// An allowed connection is over.
     fn closed(&self, pass: Pass, how: Closed);
+
+    /// Resolves once it is known who opened the allowed connection of this number, or that it
+    /// cannot be known, in bounded time. Proxies wait for it after [`Gate::closed`] before they let
+    /// go of a client that they refuse after all: a process that is gone has no name.
+    fn settled(&self, id: u64) -> Boxed<'_, ()>;
 }
 
 /// How names become addresses; the host's resolver outside of tests.

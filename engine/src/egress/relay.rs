@@ -104,15 +104,15 @@ pub(super) async fn relay(
         ended = async { tokio::try_join!(up, down) } => Some(ended),
     };
     match ended {
-        None => ticket.refuse(DenyReason::Cut, "the operator cut it"),
+        None => ticket.refuse(DenyReason::Cut, "the operator cut it").await,
         Some(Err(Stop::Hello(error))) => {
+            ticket.refuse(error.reason(), error.to_string()).await;
             // A client that speaks TLS can tell people more than that the connection closed. One
             // that does not read is not waited for.
             if error.reason() == DenyReason::ServerName {
                 let told = client_writer.write_all(&ACCESS_DENIED);
                 let _ = tokio::time::timeout(CALM, told).await;
             }
-            ticket.refuse(error.reason(), error.to_string());
         }
         Some(Ok(_) | Err(Stop::Gone)) => ticket.done(),
     }

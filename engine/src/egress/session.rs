@@ -39,6 +39,16 @@ struct Open {
     opened_ms: u64,
     meter: Arc<Meter>,
     cut: watch::Sender<bool>,
+    /// Who opened it is being looked up.
+    looking: bool,
+}
+
+/// The row of a connection that is over while it is still being looked up who opened it.
+struct Over {
+    row: ActivityRow,
+    /// Dropped once that is known.
+    _known: watch::Sender<()>,
+    known: watch::Receiver<()>,
 }
 
 /// The network of one session, behind its proxies.
@@ -50,6 +60,8 @@ pub struct SessionNetwork {
     journal: Journal,
     clock: Arc<dyn Clock>,
     open: Mutex<HashMap<u64, Open>>,
+    /// Taken after `open` where both are.
+    over: Mutex<HashMap<u64, Over>>,
     next: AtomicU64,
     busy: Notify,
     ended: AtomicBool,
@@ -83,6 +95,7 @@ impl SessionNetwork {
             journal,
             clock,
             open: Mutex::new(HashMap::new()),
+            over: Mutex::new(HashMap::new()),
             next: AtomicU64::new(1),
             busy: Notify::new(),
             ended: AtomicBool::new(false),
@@ -150,7 +163,15 @@ impl SessionNetwork {
         if !self.ended.swap(true, Ordering::SeqCst) {
             self.ask.session_ended(self.id());
         }
+        let over: Vec<Over> = self.over().drain().map(|(_, over)| over).collect();
+        for over in over {
+            self.journal.changed(&over.row);
+        }
         self.journal.flush(self.clock.now_ms());
+    }
+
+    fn over(&self) -> MutexGuard<'_, HashMap<u64, Over>> {
+        self.over.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn open(&self) -> MutexGuard<'_, HashMap<u64, Open>> {
@@ -199,7 +220,7 @@ impl SessionNetwork {
         let meter = Arc::new(Meter::default());
         let row = attempt::allowed_row(self.id(), id, attempt, allowed);
         let row = self.journal.opened(now_ms, row);
-        let followed = row.is_some();
+        let looking = row.is_some() && attempt.client.is_some();
         self.open().insert(
             id,
             Open {
@@ -209,10 +230,11 @@ impl SessionNetwork {
                 opened_ms: now_ms,
                 meter: Arc::clone(&meter),
                 cut: sender,
+                looking,
             },
         );
         self.busy.notify_one();
-        if followed && attempt.client.is_some() {
+        if looking {
             self.find_who(id, attempt.clone());
         }
         Verdict::Pass(Pass {
@@ -230,16 +252,25 @@ impl SessionNetwork {
         tokio::spawn(async move {
             let Some(network) = own.upgrade() else { return };
             let who = network.asker.ask(&attempt, network.clock.now_ms()).await;
-            let row = {
-                let mut open = network.open();
-                // A connection that is over by now told its end without a name.
-                let Some(row) = open.get_mut(&id).and_then(|open| open.row.as_mut()) else {
-                    return;
-                };
-                who.sign(row);
-                row.clone()
+            let mut open = network.open();
+            let row = match open.get_mut(&id) {
+                Some(open) => {
+                    open.looking = false;
+                    open.row.as_mut().map(|row| {
+                        who.sign(row);
+                        row.clone()
+                    })
+                }
+                None => network.over().remove(&id).map(|over| {
+                    let mut row = over.row;
+                    who.sign(&mut row);
+                    row
+                }),
             };
-            network.journal.changed(&row);
+            drop(open);
+            if let Some(row) = row {
+                network.journal.changed(&row);
+            }
         });
     }
 
@@ -301,7 +332,8 @@ impl Gate for SessionNetwork {
     }
 
     fn closed(&self, pass: Pass, how: Closed) {
-        let Some(open) = self.open().remove(&pass.id) else {
+        let mut opened = self.open();
+        let Some(open) = opened.remove(&pass.id) else {
             return;
         };
         let now_ms = self.clock.now_ms();
@@ -315,18 +347,43 @@ impl Gate for SessionNetwork {
             | Closed::Failed { .. } => None,
             Closed::Refused { reason, .. } => Some(*reason),
         };
-        if let Some(reason) = refused {
-            let counted = Counted::of(Outcome::Refused, Some(reason));
-            self.journal
-                .refused_after_all(now_ms, counted, open.row.is_some());
-        }
+        let followed = open.row.is_some();
         let duration_ms = now_ms.saturating_sub(open.opened_ms);
-        if let Some(mut row) = open.row {
+        let row = open.row.and_then(|mut row| {
             let attempt = (&open.destination, open.route);
             attempt::close_row(&mut row, attempt, &open.meter, how, (now_ms, duration_ms));
+            if !open.looking {
+                return Some(row);
+            }
+            // Its end is told together with its name.
+            let (sender, known) = watch::channel(());
+            let over = Over {
+                row,
+                _known: sender,
+                known,
+            };
+            self.over().insert(pass.id, over);
+            None
+        });
+        drop(opened);
+        if let Some(reason) = refused {
+            let counted = Counted::of(Outcome::Refused, Some(reason));
+            self.journal.refused_after_all(now_ms, counted, followed);
+        }
+        if let Some(row) = row {
             self.journal.changed(&row);
         }
         self.busy.notify_one();
+    }
+
+    fn settled(&self, id: u64) -> Boxed<'_, ()> {
+        let known = self.over().get(&id).map(|over| over.known.clone());
+        Box::pin(async move {
+            if let Some(mut known) = known {
+                // Nothing is ever sent: this ends when the sender goes.
+                let _gone = known.changed().await;
+            }
+        })
     }
 }
 

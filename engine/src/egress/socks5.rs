@@ -231,7 +231,7 @@ pub(super) async fn serve(shared: &Shared, accepted: Accepted, slot: Slot) {
     let server = match dial(&mut ticket, shared.resolver.as_ref(), &shared.limits).await {
         Ok(server) => server,
         Err(error) => {
-            ticket.close(error.closed());
+            ticket.close(error.closed()).await;
             return answer(&mut writer, Reply::for_error(&error)).await;
         }
     };

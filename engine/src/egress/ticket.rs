@@ -54,9 +54,13 @@ impl Ticket {
         }
     }
 
-    /// Gives the permission back.
-    pub(super) fn close(mut self, how: Closed) {
+    /// Gives the permission back, and waits until it is known whose it was.
+    pub(super) async fn close(mut self, how: Closed) {
+        let id = self.pass.as_ref().map(|pass| pass.id);
         self.give_back(how);
+        if let Some(id) = id {
+            self.gate.settled(id).await;
+        }
     }
 
     /// Gives it back after an ordinary end.
@@ -65,12 +69,10 @@ impl Ticket {
         self.give_back(how);
     }
 
-    /// Gives it back as refused after all.
-    pub(super) fn refuse(self, reason: DenyReason, detail: impl Into<String>) {
-        self.close(Closed::Refused {
-            reason,
-            detail: detail.into(),
-        });
+    /// Gives it back as refused after all, as [`Ticket::close`].
+    pub(super) async fn refuse(self, reason: DenyReason, detail: impl Into<String>) {
+        let detail = detail.into();
+        self.close(Closed::Refused { reason, detail }).await;
     }
 
     fn ordinary_end(&self) -> Closed {

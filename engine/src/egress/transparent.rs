@@ -51,7 +51,7 @@ pub(super) async fn serve(shared: &Shared, accepted: Accepted, slot: Slot) {
             let server = counted(server, &ticket);
             relay((reader, writer), server, ticket, first, &shared.limits).await;
         }
-        Err(error) => ticket.close(error.closed()),
+        Err(error) => ticket.close(error.closed()).await,
     }
 }
 

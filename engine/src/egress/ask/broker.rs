@@ -192,10 +192,14 @@ impl Broker {
         self.next_attempt += 1;
         let number = match known {
             Some(number) => number,
-            None => self.new_card(now_ms, key, actor),
+            None => self.new_card(now_ms, key, actor.clone()),
         };
         if let Some(card) = self.cards.get_mut(&number) {
             card.attempts.insert(attempt);
+            if card.actor.is_none() {
+                // In a flood the first attempt is not always one that was looked up.
+                card.actor = actor;
+            }
             if matches!(card.place, Place::Missed { .. }) {
                 // Asked again: it waits anew, behind those that wait already.
                 card.place = Place::Folded;

@@ -112,13 +112,14 @@ impl Connection<'_> {
                 Next::Close
             }
             Outcome::Answered(Answered::Unanswered(detail)) => {
-                ticket.close(Closed::Failed {
+                let failed = Closed::Failed {
                     detail: detail.clone(),
-                });
+                };
+                ticket.close(failed).await;
                 self.last(502, None, detail, head.method == "HEAD").await
             }
             Outcome::Broken(what) => {
-                ticket.refuse(DenyReason::Protocol, what);
+                ticket.refuse(DenyReason::Protocol, what).await;
                 if started {
                     return Next::Close;
                 }
@@ -126,7 +127,7 @@ impl Connection<'_> {
                     .await
             }
             Outcome::Cut => {
-                ticket.refuse(DenyReason::Cut, "the operator cut it");
+                ticket.refuse(DenyReason::Cut, "the operator cut it").await;
                 Next::Close
             }
         }

@@ -202,7 +202,7 @@ impl Connection<'_> {
         .await;
         match (server, path) {
             (Err(error), _) => {
-                ticket.close(error.closed());
+                ticket.close(error.closed()).await;
                 self.unreached(&head, &error).await
             }
             (Ok(server), None) => self.tunnel(server, ticket).await,

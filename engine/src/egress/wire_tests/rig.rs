@@ -190,6 +190,10 @@ impl Gate for TestGate {
             down: pass.meter.down.load(Ordering::Relaxed),
         });
     }
+
+    fn settled(&self, _id: u64) -> Boxed<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// Answers every name with the same addresses, and notes what was asked.

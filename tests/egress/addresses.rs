@@ -29,8 +29,12 @@ fn an_allowed_name_that_stands_for_a_special_address_is_denied() {
         "{outcome:?}"
     );
     let log = sandbox.log();
-    for name in &names {
-        log.refused(&format!("{name}:80"), DenyReason::AddressRange, "curl");
+    for (name, address) in names.iter().zip(&SPECIAL) {
+        let reason = match *address {
+            "169.254.169.254" => DenyReason::Metadata,
+            _ => DenyReason::AddressRange,
+        };
+        log.refused(&format!("{name}:80"), reason, "curl");
         assert!(world().sites.hits(name).is_empty(), "{name} was reached");
         assert!(
             world().names.asked(name) > 0,

@@ -23,7 +23,7 @@ if [ -z "${1:-}" ] || [ "$1" = network ]; then
   npm install --prefix "$peer" --no-fund --no-audit --loglevel=error \
     "@anthropic-ai/sandbox-runtime@$PEER_VERSION"
   ensure_test_user
-  lanes_begin
-  NETWORK=own KOTAK_BENCH_SRT=$peer/node_modules/.bin/srt \
+  mkdir -p "$LOGS"
+  NETWORK=own PROGRAMS=$TARGET/release KOTAK_BENCH_SRT=$peer/node_modules/.bin/srt \
     run_binary user "$ROOT/tests" "$TARGET/release/bench" network
 fi

@@ -14,14 +14,15 @@ ensure_test_user() {
 }
 
 # run_binary ROLE PACKAGE_DIR BINARY [ARGUMENT...]: ROLE is `root` or `user`. With NETWORK=own the
-# binary runs in a network namespace of its own, from which nothing can leave.
+# binary runs in a network namespace of its own, from which nothing can leave. PROGRAMS is the folder
+# of the programs that it drives, when it is not the one of the tests.
 run_binary() {
   local role=$1 dir=$2 binary=$3
   shift 3
   local out=$LOGS/files-$role
   local environment=(
     LANG=C.UTF-8 TERM=xterm-256color SHELL=/bin/bash RUST_BACKTRACE=1
-    CARGO_MANIFEST_DIR="$dir" KOTAK_BIN_DIR="$TARGET/debug" KOTAK_PICTURES="$out"
+    CARGO_MANIFEST_DIR="$dir" KOTAK_BIN_DIR="${PROGRAMS:-$TARGET/debug}" KOTAK_PICTURES="$out"
   )
   in_ci && environment+=(CI=true)
   local name

@@ -10,7 +10,6 @@ use kotak_engine::manager::{
 };
 use kotak_engine::probe::Switch;
 use kotak_engine::spec::{EnvPolicy, Mode, NetworkMode, TerminalRequest, ValidSpec};
-use kotak_engine::store::Dirs;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
@@ -26,18 +25,10 @@ pub(crate) struct Desk {
 impl Desk {
     /// Opens the desk of this home; sessions that are started from now on ask here.
     pub(crate) fn open(sandbox: &Sandbox) -> Self {
-        let home = sandbox.stage.home();
-        let state = home.join(".local/state/kotak");
-        let dirs = Dirs {
-            run: state.join("run"),
-            state,
-            config: home.join(".config/kotak"),
-            cache: home.join(".cache/kotak"),
-        };
         let runtime = Runtime::new().expect("a runtime");
         let options = EngineOptions {
             switch: Switch::On,
-            dirs,
+            dirs: sandbox.dirs(),
             role: EngineRole::Panel,
         };
         let engine = runtime.block_on(Engine::start(options)).expect("an engine");

@@ -3,6 +3,7 @@
 
 use kotak_engine::api::{ActivityRow, Outcome as Passed};
 use kotak_engine::egress::decide::DenyReason;
+use kotak_engine::store::Dirs;
 use kotak_tests::net::{World, world};
 use kotak_tests::{Outcome, Stage};
 use serde_json::{Value, json};
@@ -53,6 +54,18 @@ impl Sandbox {
     /// Runs a script in a new session.
     pub(crate) fn run(&self, script: &str) -> Outcome {
         self.call(script).run()
+    }
+
+    /// Kotak's own directories in this home.
+    pub(crate) fn dirs(&self) -> Dirs {
+        let home = self.stage.home();
+        let state = home.join(".local/state/kotak");
+        Dirs {
+            run: state.join("run"),
+            state,
+            config: home.join(".config/kotak"),
+            cache: home.join(".cache/kotak"),
+        }
     }
 
     /// Starts a session that makes attempts on demand.

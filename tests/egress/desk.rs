@@ -3,7 +3,7 @@
 
 use crate::sandbox::{Driver, Sandbox};
 use kotak_engine::api::{Answer, AnswerScope, Prompt, PromptState, RuleInfo};
-use kotak_engine::backend::{BackendChoice, ClientDefault};
+use kotak_engine::backend::{BackendChoice, BridgeChoice, ClientDefault};
 use kotak_engine::error::Problem;
 use kotak_engine::manager::{
     Engine, EngineOptions, EngineRole, ExecRequest, ExecStdio, SandboxPort, SandboxRequest,
@@ -104,6 +104,7 @@ impl Desk {
             spec: spec.expect("a spec"),
             choice: Some(BackendChoice::Native),
             client: ClientDefault::Command,
+            bridge: BridgeChoice::Auto,
         };
         let manager = self.engine.manager();
         let handle = self.run(manager.launch(request)).expect("a session");

@@ -12,6 +12,7 @@
 mod abuse;
 mod addresses;
 mod ask;
+mod bridges;
 mod clients;
 mod desk;
 mod direct;

@@ -37,6 +37,13 @@ impl Sandbox {
         Self { stage, options }
     }
 
+    /// The same sessions over a bridge of this name.
+    pub(crate) fn over(mut self, bridge: &str) -> Self {
+        self.options
+            .extend(["--bridge".to_owned(), bridge.to_owned()]);
+        self
+    }
+
     /// A script that trusts the authority of the stage.
     pub(crate) fn script(&self, script: &str) -> String {
         World::trust(&self.stage.work().join("ca.crt")) + script

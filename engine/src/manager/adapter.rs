@@ -3,7 +3,8 @@
 use super::host::{HostView, own_namespaces};
 use super::network::PreparedNetwork;
 use crate::backend::{
-    Enforcement, NativePlan, PlanFacts, SandboxBackend, SeccompArch, confirm, native_plan,
+    BridgeChoice, BridgePlan, Enforcement, NativePlan, PlanFacts, SandboxBackend, SeccompArch,
+    confirm, native_plan,
 };
 use crate::egress::rules::RuleSet;
 use crate::error::{Coded, Fix, Problem};
@@ -188,6 +189,7 @@ impl NativeSandboxAdapter {
     /// Resolves and plans: reads the file system, runs nothing.
     pub(super) fn prepare(
         spec: &ValidSpec,
+        bridge: BridgeChoice,
         host: &HostView,
         report: &HostReport,
     ) -> Result<Prepared, Problem> {
@@ -196,7 +198,13 @@ impl NativeSandboxAdapter {
             .map_err(|error| error.problem())?;
         let policy = resolve(spec, &context, &OsHostFs).map_err(|error| error.problem())?;
         let facts = Self::plan_facts(&report.facts).map_err(|error| error.problem())?;
-        let plan = native_plan(&policy, &facts).map_err(|error| error.problem())?;
+        let mut plan = native_plan(&policy, &facts).map_err(|error| error.problem())?;
+        let socat = report.facts.socat_path.as_deref();
+        plan.bridge = BridgePlan {
+            choice: bridge,
+            socat: socat.and_then(|path| AbsPath::new(path).ok()),
+            run: None,
+        };
         let network = RuleSet::of(&policy, Vec::new()).map(|rules| PreparedNetwork {
             rules,
             mode: policy.network(),

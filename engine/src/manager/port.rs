@@ -1,7 +1,7 @@
 //! The seam through which clients start sandboxes and run programs in them.
 
 use super::{Exec, SandboxHandle};
-use crate::backend::{BackendChoice, ClientDefault};
+use crate::backend::{BackendChoice, BridgeChoice, ClientDefault};
 use crate::error::Problem;
 use crate::process::OwnedStream;
 use crate::spec::ValidSpec;
@@ -19,6 +19,8 @@ pub struct SandboxRequest {
     pub choice: Option<BackendChoice>,
     /// What applies when none was named.
     pub client: ClientDefault,
+    /// How connections get from inside to the proxies of a restricted network (REQ BW-2).
+    pub bridge: BridgeChoice,
 }
 
 /// One program to run in a launched sandbox.

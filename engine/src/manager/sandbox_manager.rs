@@ -98,13 +98,15 @@ impl SandboxManager {
         let report = self.report();
         let selection = select(request.choice, request.client, &report, self.0.switch)
             .map_err(|error| error.problem())?;
-        let spec = request.spec.clone();
+        let (spec, bridge) = (request.spec.clone(), request.bridge);
         let shared = Arc::clone(&self.0);
         let backend = selection.backend;
         // Reads the file system, so not on a thread of the runtime.
         let prepared = tokio::task::spawn_blocking(move || match backend {
             SandboxBackend::None => NoSandboxAdapter::prepare(&spec, &shared.host),
-            SandboxBackend::Native => NativeSandboxAdapter::prepare(&spec, &shared.host, &report),
+            SandboxBackend::Native => {
+                NativeSandboxAdapter::prepare(&spec, bridge, &shared.host, &report)
+            }
             SandboxBackend::Microvm => Err(NoStation.problem()),
         })
         .await

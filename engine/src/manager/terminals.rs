@@ -9,7 +9,7 @@ use crate::api::{
     FolderInfo, LaunchPreview, LaunchRequest, Program, RunningProcess, SessionInfo, SessionPhase,
     UiEvent,
 };
-use crate::backend::{BackendChoice, ClientDefault, Enforcement, SandboxBackend};
+use crate::backend::{BackendChoice, BridgeChoice, ClientDefault, Enforcement, SandboxBackend};
 use crate::error::{Coded, Fix, Problem};
 use crate::spec::{EnvPolicy, NetworkMode, TerminalRequest, ValidSpec, WorkspaceId};
 use crate::store::{SessionEnd, SessionStart};
@@ -175,6 +175,7 @@ impl Shared {
             spec,
             choice: Some(request.backend),
             client,
+            bridge: BridgeChoice::Auto,
         };
         Ok(Checked {
             program,

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use clap::error::ErrorKind;
 use clap::{Args as Arguments, Parser, Subcommand, ValueEnum};
-use kotak_engine::backend::BackendChoice;
+use kotak_engine::backend::{BackendChoice, Bridge, BridgeChoice};
 use kotak_engine::error::{Fix, Problem};
 use kotak_engine::spec::{Mode, NetworkMode};
 use std::ffi::OsString;
@@ -183,6 +183,9 @@ pub(crate) struct ShellOptions {
     /// A domain that may be reached besides the usual ones, with `allowlist` and `ask`
     #[arg(long, value_name = "DOMAIN")]
     pub(crate) allow: Vec<String>,
+    /// How connections get from inside to the session's proxies
+    #[arg(long, default_value = "auto")]
+    pub(crate) bridge: BridgeName,
     /// Whether files may be written: `chat` may, the others may not
     #[arg(long, default_value = "chat")]
     pub(crate) mode: ModeName,
@@ -214,6 +217,9 @@ pub(crate) struct RunOptions {
     /// A domain that may be reached besides the usual ones, with `allowlist` and `ask`
     #[arg(long, value_name = "DOMAIN")]
     pub(crate) allow: Vec<String>,
+    /// How connections get from inside to the session's proxies
+    #[arg(long, default_value = "auto")]
+    pub(crate) bridge: BridgeName,
     /// Working directory
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
@@ -254,6 +260,26 @@ impl From<ModeName> for Mode {
             ModeName::Review => Self::Review,
             ModeName::Plan => Self::Plan,
             ModeName::Orchestrate => Self::Orchestrate,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum BridgeName {
+    /// The guard's listeners, or socat where they cannot be handed over
+    Auto,
+    /// Only the guard's listeners: nothing stands between
+    Guard,
+    /// Only socat: two processes stand between
+    Socat,
+}
+
+impl From<BridgeName> for BridgeChoice {
+    fn from(name: BridgeName) -> Self {
+        match name {
+            BridgeName::Auto => Self::Auto,
+            BridgeName::Guard => Self::Only(Bridge::Guard),
+            BridgeName::Socat => Self::Only(Bridge::Socat),
         }
     }
 }

@@ -30,11 +30,13 @@ pub(crate) async fn run(context: &Context, options: RunOptions) -> Result<u8, Fa
     // Only a spec of its own leaves `--cwd` for the exec; else it is part of the spec.
     let exec_cwd = options.spec.as_ref().and(options.cwd.clone());
     let command = options.command.clone();
+    let bridge = options.bridge.into();
     let spec = checked_spec(options)?;
     let request = SandboxRequest {
         spec,
         choice,
         client: ClientDefault::Command,
+        bridge,
     };
     let mut signals = launch::signals()?;
     let engine = match launch::start(context, &mut signals).await? {

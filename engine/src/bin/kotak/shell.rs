@@ -44,6 +44,7 @@ pub(crate) async fn open(context: &Context, options: ShellOptions) -> Result<u8,
         spec,
         choice,
         client: ClientDefault::Command,
+        bridge: options.bridge.into(),
     };
     let mut signals = launch::signals()?;
     let engine = match launch::start(context, &mut signals).await? {

@@ -79,6 +79,7 @@ async fn many_programs_run_at_once_in_one_sandbox_each_with_its_own_streams() {
             spec,
             choice: Some(choice),
             client: ClientDefault::Terminal,
+            bridge: crate::backend::BridgeChoice::Auto,
         };
         let handle = manager.launch(request).await.unwrap();
         assert_eq!((handle.error, handle.state), (None, SandboxState::Warm));

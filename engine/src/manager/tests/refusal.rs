@@ -146,6 +146,7 @@ async fn a_bind_source_that_was_swapped_since_the_check_is_not_mounted() {
             spec: crate::spec::ValidSpec::terminal(&request).unwrap(),
             choice: Some(BackendChoice::Native),
             client: crate::backend::ClientDefault::Terminal,
+            bridge: crate::backend::BridgeChoice::Auto,
         }
     };
     let manager = rig.engine.manager();

@@ -2,7 +2,7 @@
 
 use crate::plain::plain_command;
 use crate::{median, millis};
-use kotak_engine::backend::{BackendChoice, ClientDefault};
+use kotak_engine::backend::{BackendChoice, BridgeChoice, ClientDefault};
 use kotak_engine::error::Problem;
 use kotak_engine::manager::{
     Engine, EngineOptions, EngineRole, ExecRequest, ExecStdio, SandboxManager, SandboxPort,
@@ -118,6 +118,7 @@ async fn run_true(
         spec,
         choice: Some(BackendChoice::Native),
         client: ClientDefault::Command,
+        bridge: BridgeChoice::Auto,
     };
     let began = Instant::now();
     let handle = manager.launch(request).await.map_err(told)?;

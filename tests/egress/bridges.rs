@@ -80,3 +80,16 @@ fn a_network_that_is_off_is_off_over_socat() {
     driver.end();
     refused(&sandbox, &format!("{name}:443"), DenyReason::NetworkOff);
 }
+
+#[test]
+fn no_connection_is_lost_while_others_end() {
+    let name = world().name("many.bridges-four.net");
+    for bridge in ["guard", "socat"] {
+        let sandbox = Sandbox::allowing(&[name]).over(bridge);
+        let mut driver = sandbox.driver();
+        let target = format!("{name}:{}", tunnels::ECHO);
+        let job = json!({ "op": "many", "target": target, "parallel": 4, "each": 100 });
+        assert_eq!(driver.ask(job)["counts"], json!({ "200": 400 }), "{bridge}");
+        driver.end();
+    }
+}

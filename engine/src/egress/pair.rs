@@ -153,11 +153,17 @@ async fn serve(shared: Arc<Shared>, kind: Kind, mut listener: Box<dyn Accept>) {
     let mut connections = JoinSet::new();
     let mut failing = false;
     while let Some(slot) = shared.slots.take().await {
-        let accepted = loop {
-            tokio::select! {
-                biased;
-                Some(ended) = connections.join_next() => report(ended),
-                accepted = listener.accept() => break accepted,
+        // One future until it is done: what was accepted and is still being looked at would be lost
+        // with it.
+        let accepted = {
+            let accept = listener.accept();
+            tokio::pin!(accept);
+            loop {
+                tokio::select! {
+                    biased;
+                    Some(ended) = connections.join_next() => report(ended),
+                    accepted = &mut accept => break accepted,
+                }
             }
         };
         match accepted {

@@ -591,7 +591,7 @@ export class FakeNetwork {
     const prompt = this.owner.state.prompts.find((one) => one.id === id);
     if (prompt) return prompt;
     throw new BackendError({
-      code: "NO_SUCH_PROMPT",
+      code: "PROMPT_GONE",
       message: "the question was answered already",
       causes: [],
       fix: null,

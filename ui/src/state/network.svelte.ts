@@ -21,6 +21,7 @@ export interface FocusedCard {
 }
 
 const MAX_DONE = 3;
+const QUIET: readonly string[] = ["ANSWER_TOO_EARLY", "PROMPT_GONE"];
 
 /** What the operator does about the network: answers, rules, and the way back. */
 export class Network {
@@ -82,8 +83,9 @@ export class Network {
       if (rule) this.#remember(rule.words, () => this.#app.backend.removeRule(rule.id));
       return true;
     } catch (thrown) {
-      // Answered elsewhere meanwhile, the card is gone already and nothing is left to tell.
-      if (this.#app.prompts.some((each) => each.id === prompt.id)) this.#app.tell(problemOf(thrown));
+      const problem = problemOf(thrown);
+      // Given too early, an answer is ignored; answered elsewhere meanwhile, nothing is left to tell.
+      if (!QUIET.includes(problem.code)) this.#app.tell(problem);
       return false;
     }
   }
@@ -92,20 +94,21 @@ export class Network {
   hold(id: string): void {
     if (this.#held.has(id)) return;
     this.#held.add(id);
-    void this.#quietly(id, this.#app.backend.holdPrompt(id));
+    void this.#quietly(this.#app.backend.holdPrompt(id));
   }
 
   release(id: string): void {
     if (!this.#held.delete(id)) return;
-    void this.#quietly(id, this.#app.backend.releasePrompt(id));
+    void this.#quietly(this.#app.backend.releasePrompt(id));
   }
 
   /** A question that went away meanwhile needs no countdown. */
-  async #quietly(id: string, what: Promise<void>): Promise<void> {
+  async #quietly(what: Promise<void>): Promise<void> {
     try {
       await what;
     } catch (thrown) {
-      if (this.#app.prompts.some((each) => each.id === id)) this.#app.tell(problemOf(thrown));
+      const problem = problemOf(thrown);
+      if (!QUIET.includes(problem.code)) this.#app.tell(problem);
     }
   }
 

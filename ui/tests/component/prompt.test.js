@@ -407,3 +407,25 @@ test("the pane's count and the sidebar's question lead to the card", () =>
     await later(page, 50);
     assert.match(await focused(page), /files\.example\.com/);
   }));
+
+for (const [code, told] of [
+  ["ANSWER_TOO_EARLY", 0],
+  ["PROMPT_GONE", 0],
+  ["STORE_UNWRITABLE", 1],
+]) {
+  test(`an answer that the engine does not take, ${code}, leaves the card, and is told: ${told === 1}`, () =>
+    asking(async (page) => {
+      await attempt(page);
+      await later(page);
+      await page.evaluate((wanted) => {
+        window.fake.network.answer = () => {
+          throw { code: wanted, message: "the rule cannot be kept", causes: [], fix: null };
+        };
+      }, code);
+      await button(page, "allowSession").click();
+      await page.waitForFunction(() => window.fake.calls.some((call) => call.method === "answerPrompt"));
+      await later(page, 50);
+      assert.equal(await card(page).count(), 1);
+      assert.equal(await page.locator("[data-code]").count(), told);
+    }));
+}

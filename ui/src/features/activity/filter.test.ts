@@ -72,7 +72,7 @@ describe("filter words", () => {
 
 describe("a filter made ready", () => {
   it("asks the engine by field and matches the same rows itself", () => {
-    const { query, matches } = compiled("process:CURL action:network target:example");
+    const { query, matches } = compiled("process:CURL action:NETWORK target:example");
     expect([query.process, query.action, query.target]).toEqual(["CURL", "network", "example"]);
     expect(matches(row())).toBe(true);
     expect(matches(row({ process: null }))).toBe(false);

@@ -76,7 +76,8 @@ export function compileFilter(filter: Filter, scope: Scope): Compiled {
     ...wholeHistory,
     sessionId: only?.length === 1 ? (only[0] ?? null) : null,
     refusedOnly: scope.refusedOnly,
-    action: first("action"),
+    // Actions are written in lower case, and the engine compares them letter by letter.
+    action: first("action")?.toLowerCase() ?? null,
     process: first("process"),
     target: first("target"),
   };

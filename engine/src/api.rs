@@ -1,15 +1,17 @@
 //! What the window and the command exchange with the engine: one snapshot, a stream of deltas,
 //! and requests. Generated to TypeScript by `ts-rs`; a contract test compares the committed files.
 
+mod grants;
 mod network;
 
+pub use grants::*;
 pub use network::*;
 
 use crate::backend::{BackendChoice, SandboxBackend};
 use crate::error::Problem;
 use crate::manager::SandboxHandle;
 use crate::probe::HostReport;
-use crate::spec::{Mode, NetworkMode};
+use crate::spec::{Mode, NetworkMode, PortForward, SocketGrant};
 use serde::{Deserialize, Serialize};
 use ts_rs::TS;
 
@@ -41,6 +43,8 @@ pub struct Snapshot {
     pub folded: Vec<FoldedPrompts>,
     /// The operator's rules, oldest first.
     pub rules: Vec<RuleInfo>,
+    /// Grants, oldest first.
+    pub grants: Vec<GrantInfo>,
     /// Things to tell that are no session's: a database set aside, a log that cannot be written.
     pub notices: Vec<Problem>,
 }
@@ -174,6 +178,11 @@ pub enum UiEvent {
         /// All rules, oldest first.
         rules: Vec<RuleInfo>,
     },
+    /// Grants changed: all of them.
+    Grants {
+        /// All grants, oldest first.
+        grants: Vec<GrantInfo>,
+    },
     /// The window was asked to close while sessions run; it answers with `quit` or `keepOpen`.
     CloseRequested,
     /// Another start of the application was asked for and sent here.
@@ -199,6 +208,12 @@ pub struct LaunchRequest {
     /// Extra allowed domains for this session (REQ TM-5); only with `allowlist` and `ask`.
     #[serde(default)]
     pub extra_domains: Vec<String>,
+    /// Loopback ports to forward (REQ EG-12); only where the session has a network of its own.
+    #[serde(default)]
+    pub port_forwards: Vec<PortForward>,
+    /// Host sockets to let in (REQ EG-12); only where the session has a network of its own.
+    #[serde(default)]
+    pub socket_grants: Vec<SocketGrant>,
     /// Mode.
     #[serde(default)]
     pub mode: Mode,

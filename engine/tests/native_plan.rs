@@ -119,6 +119,8 @@ impl Tree {
             protected_paths: vec![],
             network: Some(network),
             extra_domains: Vec::new(),
+            port_forwards: Vec::new(),
+            socket_grants: Vec::new(),
             runner_state_dirs: Vec::new(),
             env_policy: EnvPolicy::default(),
         };

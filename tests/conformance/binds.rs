@@ -334,11 +334,6 @@ fn a_field_without_a_mechanism_is_refused_by_name() {
         ("execRestriction", json!("writable")),
         ("execGrantRoots", json!([stage.work()])),
         ("resources", json!({ "processes": 10 })),
-        ("socketGrants", json!([{ "hostPath": "/run/x.sock" }])),
-        (
-            "portForwards",
-            json!([{ "direction": "in", "hostPort": 8080, "guestPort": 80 }]),
-        ),
     ] {
         let refused = run(
             &stage,

@@ -98,6 +98,8 @@ impl Desk {
             runner_state_dirs: Vec::new(),
             network: Some(NetworkMode::Allowlist),
             extra_domains: domains.iter().map(|domain| (*domain).to_owned()).collect(),
+            port_forwards: Vec::new(),
+            socket_grants: Vec::new(),
             env_policy: EnvPolicy::default(),
         });
         let request = SandboxRequest {

@@ -116,6 +116,8 @@ impl Scene {
             backend,
             network: (backend != BackendChoice::None).then_some(NetworkMode::Open),
             extra_domains: Vec::new(),
+            port_forwards: Vec::new(),
+            socket_grants: Vec::new(),
             mode: Mode::Chat,
             protected_paths: Vec::new(),
             cols: 80,

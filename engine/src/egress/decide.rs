@@ -117,6 +117,8 @@ pub enum Source {
     Spec,
     /// A rule of the operator: an answer to a prompt, or an entry made by hand.
     Operator,
+    /// A port or a socket that the operator granted (REQ EG-12). No list holds one.
+    Grant,
 }
 
 /// Why a destination is refused.

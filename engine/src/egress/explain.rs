@@ -82,6 +82,7 @@ impl Allowed {
             }
             Source::Spec => "this session's allowlist",
             Source::Operator => "your rule",
+            Source::Grant => "your grant",
         }
     }
 }

@@ -30,6 +30,8 @@ pub enum Route {
     Dns,
     /// A port forward that was granted (REQ EG-12).
     Forward,
+    /// A Unix socket of the host that was granted (REQ EG-12).
+    Socket,
 }
 
 /// One attempt to reach a destination.
@@ -89,10 +91,10 @@ pub struct Meter {
 /// How an allowed connection ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Closed {
-    /// By either side, in good order or not; with the address that was dialled.
+    /// By either side, in good order or not.
     Done {
-        /// The address that was checked and dialled.
-        address: IpAddr,
+        /// The address that was checked and dialled; absent for a Unix socket.
+        address: Option<IpAddr>,
     },
     /// Refused after all: by the address guard, the server name, the operator's cut.
     Refused {

@@ -15,10 +15,12 @@
 //! | [`http`], [`socks5`], [`dns`], `transparent` | the ways in | sockets |
 //! | [`tls`] | the server name of a ClientHello | no |
 //! | [`dial`], [`resolve`], [`stream`] | the way out, the streams | sockets |
+//! | [`forward`] | a port or a socket that was granted | sockets |
 //! | [`pool`] | names and their addresses inside | no |
 //!
 //! Every route (HTTP, SOCKS5, transparent, DNS) makes an [`gate::Attempt`] and puts it to the
-//! session's [`gate::Gate`]; none decides anything by itself.
+//! session's [`gate::Gate`]; none decides anything by itself. What a grant opens stands beside
+//! them: it leads to one place, and is no route to any other.
 
 pub mod address;
 pub mod ask;
@@ -28,6 +30,7 @@ pub mod dial;
 pub mod dns;
 pub mod explain;
 mod first_bytes;
+pub mod forward;
 pub mod gate;
 pub mod http;
 mod index;

@@ -2,11 +2,13 @@
 
 use super::decide::DenyReason;
 use super::first_bytes::{FirstBytes, Second, asks_again, pass_second_hello};
+use super::gate::Meter;
 use super::limits::Limits;
-use super::stream::{ClientReader, ClientWriter, Counted, ReadAhead};
+use super::stream::{ClientReader, ClientWriter, Counted, Duplex, ReadAhead};
 use super::ticket::Ticket;
 use super::tls::HelloError;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -115,6 +117,21 @@ pub(super) async fn relay(
             }
         }
         Some(Ok(_) | Err(Stop::Gone)) => ticket.done(),
+    }
+}
+
+/// Joins a stream of the host's and one from inside until both are done or one is gone. What passes
+/// is counted, whichever of the two connected.
+pub(super) async fn join(host: Box<dyn Duplex>, inside: Box<dyn Duplex>, meter: &Arc<Meter>) {
+    let (host_reader, host_writer) = tokio::io::split(host);
+    let (inside_reader, mut inside_writer) = tokio::io::split(inside);
+    let mut host_reader = ReadAhead::new(Counted::new(host_reader, Arc::clone(meter)));
+    let mut host_writer = Counted::new(host_writer, Arc::clone(meter));
+    let mut inside_reader = ReadAhead::new(inside_reader);
+    let up = copy(&mut inside_reader, &mut host_writer);
+    let down = copy(&mut host_reader, &mut inside_writer);
+    if let Err(error) = tokio::try_join!(up, down) {
+        tracing::debug!(%error, "a connection of a grant ended early");
     }
 }
 

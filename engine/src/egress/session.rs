@@ -1,11 +1,14 @@
 //! The network of one session: what its proxies ask, and what they tell.
 
 mod attempt;
+mod granted;
 mod who;
 
 #[cfg(test)]
 mod tests;
 
+pub(super) use granted::GrantedPass;
+pub use granted::GrantedWay;
 pub use who::{Asker, WhoAsks};
 
 use super::ask::{AskFirst, Clock, Resolution};
@@ -34,7 +37,8 @@ const SHOWN: usize = 200;
 struct Open {
     /// Its row; absent when it is only counted.
     row: Option<ActivityRow>,
-    destination: Destination,
+    /// What was judged; absent where a grant let it through.
+    destination: Option<Destination>,
     route: Route,
     opened_ms: u64,
     meter: Arc<Meter>,
@@ -214,29 +218,11 @@ impl SessionNetwork {
     }
 
     fn pass(&self, attempt: &Attempt, allowed: Allowed) -> Verdict {
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let now_ms = self.clock.now_ms();
-        let (sender, cut) = watch::channel(false);
-        let meter = Arc::new(Meter::default());
+        let id = self.next_id();
         let row = attempt::allowed_row(self.id(), id, attempt, allowed);
-        let row = self.journal.opened(now_ms, row);
-        let looking = row.is_some() && attempt.client.is_some();
-        self.open().insert(
-            id,
-            Open {
-                row,
-                destination: attempt.destination.clone(),
-                route: attempt.route,
-                opened_ms: now_ms,
-                meter: Arc::clone(&meter),
-                cut: sender,
-                looking,
-            },
-        );
-        self.busy.notify_one();
-        if looking {
-            self.find_who(id, attempt.clone());
-        }
+        let destination = Some(attempt.destination.clone());
+        let from = (attempt.route, attempt.client);
+        let (meter, cut) = self.admit(id, row, destination, from);
         Verdict::Pass(Pass {
             id,
             destination: attempt.destination.clone(),
@@ -246,12 +232,52 @@ impl SessionNetwork {
         })
     }
 
+    fn next_id(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Follows a connection that passes from now on.
+    fn admit(
+        &self,
+        id: u64,
+        row: ActivityRow,
+        destination: Option<Destination>,
+        (route, client): (Route, Option<SocketAddr>),
+    ) -> (Arc<Meter>, watch::Receiver<bool>) {
+        let now_ms = self.clock.now_ms();
+        let (sender, cut) = watch::channel(false);
+        let meter = Arc::new(Meter::default());
+        let row = self.journal.opened(now_ms, row);
+        let looking = row.is_some() && client.is_some();
+        self.open().insert(
+            id,
+            Open {
+                row,
+                destination,
+                route,
+                opened_ms: now_ms,
+                meter: Arc::clone(&meter),
+                cut: sender,
+                looking,
+            },
+        );
+        self.busy.notify_one();
+        if looking {
+            self.find_who(id, route, client);
+        }
+        (meter, cut)
+    }
+
     /// Looks up who opened a connection that passes, without keeping it waiting.
-    fn find_who(&self, id: u64, attempt: Attempt) {
+    fn find_who(&self, id: u64, route: Route, client: Option<SocketAddr>) {
         let own = self.own.clone();
         tokio::spawn(async move {
             let Some(network) = own.upgrade() else { return };
-            let who = network.asker.ask(&attempt, network.clock.now_ms()).await;
+            let look = network.asker.begin(route, client, network.clock.now_ms());
+            let who = match look {
+                Some(look) => look.await,
+                None => who::Who::sampled(),
+            };
             let mut open = network.open();
             let row = match open.get_mut(&id) {
                 Some(open) => {
@@ -332,8 +358,25 @@ impl Gate for SessionNetwork {
     }
 
     fn closed(&self, pass: Pass, how: Closed) {
+        self.ended(pass.id, how);
+    }
+
+    fn settled(&self, id: u64) -> Boxed<'_, ()> {
+        let known = self.over().get(&id).map(|over| over.known.clone());
+        Box::pin(async move {
+            if let Some(mut known) = known {
+                // Nothing is ever sent: this ends when the sender goes.
+                let _gone = known.changed().await;
+            }
+        })
+    }
+}
+
+impl SessionNetwork {
+    /// A connection that passed is over.
+    fn ended(&self, id: u64, how: Closed) {
         let mut opened = self.open();
-        let Some(open) = opened.remove(&pass.id) else {
+        let Some(open) = opened.remove(&id) else {
             return;
         };
         let now_ms = self.clock.now_ms();
@@ -350,7 +393,7 @@ impl Gate for SessionNetwork {
         let followed = open.row.is_some();
         let duration_ms = now_ms.saturating_sub(open.opened_ms);
         let row = open.row.and_then(|mut row| {
-            let attempt = (&open.destination, open.route);
+            let attempt = (open.destination.as_ref(), open.route);
             attempt::close_row(&mut row, attempt, &open.meter, how, (now_ms, duration_ms));
             if !open.looking {
                 return Some(row);
@@ -362,7 +405,7 @@ impl Gate for SessionNetwork {
                 _known: sender,
                 known,
             };
-            self.over().insert(pass.id, over);
+            self.over().insert(id, over);
             None
         });
         drop(opened);
@@ -374,16 +417,6 @@ impl Gate for SessionNetwork {
             self.journal.changed(&row);
         }
         self.busy.notify_one();
-    }
-
-    fn settled(&self, id: u64) -> Boxed<'_, ()> {
-        let known = self.over().get(&id).map(|over| over.known.clone());
-        Box::pin(async move {
-            if let Some(mut known) = known {
-                // Nothing is ever sent: this ends when the sender goes.
-                let _gone = known.changed().await;
-            }
-        })
     }
 }
 

@@ -80,7 +80,9 @@ impl Ticket {
             || Closed::Failed {
                 detail: "the session ended before the destination answered".to_owned(),
             },
-            |address| Closed::Done { address },
+            |address| Closed::Done {
+                address: Some(address),
+            },
         )
     }
 

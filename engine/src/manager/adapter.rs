@@ -29,6 +29,17 @@ pub(super) struct Launched {
     pub(super) details: BTreeMap<String, serde_json::Value>,
 }
 
+impl Launched {
+    /// Adds variables that what was opened for the session brings; what the operator set stands.
+    pub(super) fn add_env(&mut self, more: Vec<(Vec<u8>, Vec<u8>)>) {
+        for (name, value) in more {
+            if self.env.iter().all(|(known, _)| *known != name) {
+                self.env.push((name, value));
+            }
+        }
+    }
+}
+
 /// What a launch would do, before anything runs.
 #[derive(Debug)]
 pub(super) enum Prepared {
@@ -57,6 +68,14 @@ impl Prepared {
                 "Can read, write and reach **everything that you can**.".to_owned(),
             ],
             Self::Native { plan, .. } => plan.sentences.clone(),
+        }
+    }
+
+    /// Whether it has a network of its own, behind which something can be granted.
+    pub(super) fn has_own_network(&self) -> bool {
+        match self {
+            Self::None { .. } => false,
+            Self::Native { network, .. } => network.is_some(),
         }
     }
 
@@ -110,7 +129,7 @@ impl NoSandboxAdapter {
         if !spec.protected().is_empty() {
             return refuse("protectedPaths");
         }
-        if let Some(field) = spec.network_field() {
+        if let Some(field) = spec.network_field().or(spec.grants_field()) {
             return refuse(field);
         }
         if let Form::Binds { binds, .. } = spec.form()
@@ -209,6 +228,7 @@ impl NativeSandboxAdapter {
             rules,
             mode: policy.network(),
             workspace: spec.workspace_id().to_string(),
+            grants: spec.grants().to_vec(),
         });
         Ok(Prepared::Native {
             plan: Box::new(plan),

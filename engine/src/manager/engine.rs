@@ -150,7 +150,7 @@ impl Engine {
         let networks = Networks::start(
             prompts,
             clock,
-            Arc::clone(&store),
+            (Arc::clone(&store), view.sockets()),
             Arc::clone(&events),
             Box::new({
                 let own = Arc::clone(&own);
@@ -216,6 +216,7 @@ impl Engine {
             prompts,
             folded,
             rules: shared.networks.rules(),
+            grants: shared.networks.grants(),
             notices,
         }
     }
@@ -570,6 +571,7 @@ impl Source for WeakEngine {
             sessions: shared.infos(),
             gone: shared.sessions().gone.clone(),
             rules: shared.networks.rules(),
+            grants: shared.networks.grants(),
             prompts,
             folded,
         })

@@ -1,7 +1,9 @@
 //! The stream of changes that a window reads: batched, coalesced, bounded.
 
 use super::engine::WindowOpen;
-use crate::api::{ActivityRow, FoldedPrompts, Prompt, RuleInfo, SessionInfo, Settings, UiEvent};
+use crate::api::{
+    ActivityRow, FoldedPrompts, GrantInfo, Prompt, RuleInfo, SessionInfo, Settings, UiEvent,
+};
 use crate::events::{Received, Subscription};
 use crate::probe::HostReport;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -39,6 +41,7 @@ pub(super) struct Everything {
     /// Ids that were dismissed in this run.
     pub(super) gone: Vec<String>,
     pub(super) rules: Vec<RuleInfo>,
+    pub(super) grants: Vec<GrantInfo>,
     pub(super) prompts: Vec<Prompt>,
     pub(super) folded: Vec<FoldedPrompts>,
 }
@@ -111,6 +114,7 @@ impl EventStream {
                     settings: all.settings,
                 });
                 self.batch.add(UiEvent::Rules { rules: all.rules });
+                self.batch.add(UiEvent::Grants { grants: all.grants });
                 let now: HashSet<String> =
                     all.prompts.iter().map(|prompt| prompt.id.clone()).collect();
                 // Questions that went while nobody looked.
@@ -157,6 +161,7 @@ enum Place {
     Prompt(String),
     Folded(String),
     Rules,
+    Grants,
 }
 
 /// Rows that one batch carries; more are counted, and the window pages them from the store.
@@ -177,6 +182,7 @@ impl Batch {
             UiEvent::PromptGone { id } => Place::Prompt(id.clone()),
             UiEvent::PromptsFolded { folded } => Place::Folded(folded.session_id.clone()),
             UiEvent::Rules { .. } => Place::Rules,
+            UiEvent::Grants { .. } => Place::Grants,
             // Each of these is news of its own.
             UiEvent::Activity { .. }
             | UiEvent::Notice { .. }

@@ -3,6 +3,7 @@
 use crate::error::{Coded, Fix};
 use crate::policy::{HostContext, KotakPaths};
 use crate::probe::HostFacts;
+use crate::process::HostSockets;
 use crate::spec::{AbsPath, PathError};
 use crate::store::Dirs;
 use kotak_guard::proto::Namespace;
@@ -65,7 +66,6 @@ impl HostView {
             cause,
         })?;
         let absolute = |path: &Path| AbsPath::from_path(path).ok();
-        let state = [&self.dirs.state, &self.dirs.run, &self.dirs.cache];
         Ok(HostContext {
             uid: nix::unistd::getuid().as_raw(),
             gid: nix::unistd::getgid().as_raw(),
@@ -76,18 +76,34 @@ impl HostView {
                 .iter()
                 .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
                 .collect(),
-            kotak: KotakPaths {
-                state: state.into_iter().filter_map(|dir| absolute(dir)).collect(),
-                config: absolute(&self.dirs.config).into_iter().collect(),
-                binaries: std::env::current_exe()
-                    .ok()
-                    .as_deref()
-                    .and_then(absolute)
-                    .into_iter()
-                    .collect(),
-            },
+            kotak: self.kotak_paths(),
             facts,
         })
+    }
+
+    fn kotak_paths(&self) -> KotakPaths {
+        let absolute = |path: &Path| AbsPath::from_path(path).ok();
+        let state = [&self.dirs.state, &self.dirs.run, &self.dirs.cache];
+        KotakPaths {
+            state: state.into_iter().filter_map(|dir| absolute(dir)).collect(),
+            config: absolute(&self.dirs.config).into_iter().collect(),
+            binaries: std::env::current_exe()
+                .ok()
+                .as_deref()
+                .and_then(absolute)
+                .into_iter()
+                .collect(),
+        }
+    }
+
+    /// The sockets of this host, as this process's environment names them.
+    pub(super) fn sockets(&self) -> HostSockets {
+        let agent = self.env.iter().find(|(name, _)| name == "SSH_AUTH_SOCK");
+        HostSockets {
+            kotak: self.kotak_paths(),
+            uid: nix::unistd::getuid().as_raw(),
+            agent: agent.and_then(|(_, path)| AbsPath::new(path.as_bytes()).ok()),
+        }
     }
 }
 

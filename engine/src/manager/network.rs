@@ -1,8 +1,10 @@
 //! The networks of this engine's restricted sessions: each with its rules, its pair of proxies
 //! and its journal; and the questions of all.
 
+use super::forwards::SessionForwards;
+use super::grants_api;
 use super::prompts::Prompts;
-use crate::api::{ActivityRow, Actor, NetworkCounts, RuleInfo, UiEvent};
+use crate::api::{ActivityRow, Actor, GrantInfo, NetworkCounts, RuleInfo, SessionGrant, UiEvent};
 use crate::backend::{Bridge, SandboxBackend};
 use crate::egress::ask::{AskFirst, Clock, SessionFacts};
 use crate::egress::decide::Source;
@@ -16,9 +18,9 @@ use crate::egress::session::{SessionNetwork, WhoAsks};
 use crate::egress::stream::{Accept, Accepted};
 use crate::error::{Coded, Fix, Problem};
 use crate::events::Bus;
-use crate::process::{Inside, Listener, SessionSockets, Tree};
-use crate::spec::{HostPattern, NetworkMode};
-use crate::store::{Recorder, RuleFilter, SessionNetworkRecord, Store};
+use crate::process::{HostSockets, Inside, Listener, SessionSockets, Tree};
+use crate::spec::{Grant, HostPattern, NetworkMode};
+use crate::store::{GrantStart, Recorder, RuleFilter, SessionNetworkRecord, Store};
 use kotak_guard::proto::Transport;
 use std::collections::HashMap;
 use std::fmt;
@@ -36,6 +38,8 @@ pub(super) struct PreparedNetwork {
     pub(super) mode: NetworkMode,
     /// The workspace whose rules hold.
     pub(super) workspace: String,
+    /// What the spec lets through its walls.
+    pub(super) grants: Vec<Grant>,
 }
 
 /// A network that runs.
@@ -43,8 +47,16 @@ pub(super) struct Running {
     pub(super) network: Arc<SessionNetwork>,
     pub(super) mode: NetworkMode,
     pub(super) bridge: Bridge,
+    pub(super) forwards: SessionForwards,
     workspace: String,
     _pair: ProxyPair,
+}
+
+impl Running {
+    /// The workspace whose rules and grants hold.
+    pub(super) fn workspace(&self) -> &str {
+        &self.workspace
+    }
 }
 
 /// Is told what a session's network did so far, and how many refusals are new.
@@ -60,6 +72,10 @@ pub(super) struct Networks {
     events: Arc<Bus<UiEvent>>,
     sessions: Mutex<HashMap<String, Arc<Running>>>,
     rules: Mutex<Arc<Vec<RuleInfo>>>,
+    grants: Mutex<Vec<GrantInfo>>,
+    host: Arc<HostSockets>,
+    /// For what the store's thread tells.
+    runtime: tokio::runtime::Handle,
     titles: Mutex<HashMap<String, String>>,
 }
 
@@ -91,11 +107,12 @@ impl Coded for NetworkError {
 }
 
 impl Networks {
-    /// Starts without sessions; listens to changes of rules from now on.
+    /// Starts without sessions; listens to changes of rules and grants from now on. Must be called
+    /// inside a runtime.
     pub(super) fn start(
         prompts: Prompts,
         clock: Arc<dyn Clock>,
-        store: Arc<Store>,
+        (store, host): (Arc<Store>, HostSockets),
         events: Arc<Bus<UiEvent>>,
         counts: CountsListener,
     ) -> Arc<Self> {
@@ -120,12 +137,21 @@ impl Networks {
             events,
             sessions: Mutex::default(),
             rules: Mutex::default(),
+            grants: Mutex::default(),
+            host: Arc::new(host),
+            runtime: tokio::runtime::Handle::current(),
             titles: Mutex::default(),
         });
         let weak = Arc::downgrade(&networks);
         store.on_rules(move |rules| {
             if let Some(networks) = weak.upgrade() {
                 networks.rules_changed(rules);
+            }
+        });
+        let weak = Arc::downgrade(&networks);
+        store.on_grants(move |grants| {
+            if let Some(networks) = weak.upgrade() {
+                networks.grants_changed(grants);
             }
         });
         networks
@@ -163,17 +189,81 @@ impl Networks {
         Arc::clone(&self.rules.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Puts a pair of proxies behind a launched tree. Until it stands, nothing inside can reach
-    /// anything, so a failure leaves nothing open.
+    /// Grants as they are known, oldest first.
+    pub(super) fn grants(&self) -> Vec<GrantInfo> {
+        let grants = self.grants.lock();
+        grants.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Looks at the sockets that are to be let in; waits for the file system.
     ///
     /// # Errors
-    /// The operator's rules cannot be read, or the tree lacks its sockets.
-    pub(super) fn open(
+    /// The first of them that is not.
+    pub(super) fn check(&self, grants: &[Grant]) -> Result<(), Problem> {
+        grants_api::check(&self.host, grants)
+    }
+
+    /// What a workspace's grants let through, in sentences.
+    pub(super) fn workspace_sentences(&self, workspace: &str) -> Vec<String> {
+        let grants = self.grants();
+        let of_workspace = grants
+            .iter()
+            .filter(|grant| grant.session_id.is_none() && grant.workspace == workspace);
+        of_workspace
+            .filter_map(GrantInfo::grant)
+            .map(|grant| format!("{}.", grant.sentence()))
+            .collect()
+    }
+
+    /// What a session is granted, and what became of it; nothing of one without a network of its
+    /// own.
+    pub(super) fn session_grants(&self, session: &str) -> Option<Vec<SessionGrant>> {
+        self.find(session).map(|running| running.forwards.list())
+    }
+
+    /// Puts a pair of proxies behind a launched tree, and opens what it is granted; the variables
+    /// that this brings. Until it stands, nothing inside can reach anything, so a failure leaves
+    /// nothing open once the network is closed.
+    ///
+    /// # Errors
+    /// The operator's rules cannot be read, the tree lacks its sockets, or a grant of the spec
+    /// cannot be opened.
+    pub(super) async fn open(
         &self,
         session: &str,
         tree: &Tree,
         prepared: PreparedNetwork,
-    ) -> Result<(), Problem> {
+    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Problem> {
+        let grants: Vec<GrantStart> = prepared
+            .grants
+            .iter()
+            .map(|grant| GrantStart {
+                grant: grant.clone(),
+                session_id: Some(session.to_owned()),
+                workspace: prepared.workspace.clone(),
+            })
+            .collect();
+        let running = self.start_pair(session, tree, prepared)?;
+        let store = Arc::clone(&self.store);
+        super::network_api::blocking(move || {
+            for grant in grants {
+                store.add_grant(grant)?;
+            }
+            Ok(())
+        })
+        .await?;
+        running.forwards.begin().await?;
+        let agent = running.forwards.agent();
+        let named = agent.map(|path| (b"SSH_AUTH_SOCK".to_vec(), path.into_bytes()));
+        Ok(named.into_iter().collect())
+    }
+
+    fn start_pair(
+        &self,
+        session: &str,
+        tree: &Tree,
+        prepared: PreparedNetwork,
+    ) -> Result<Arc<Running>, Problem> {
         let sockets = tree
             .take_sockets()
             .ok_or_else(|| NetworkError::NoSockets.problem())?;
@@ -209,7 +299,7 @@ impl Networks {
         let network = SessionNetwork::start(
             prepared.rules.with_operator(operator),
             self.ask().clone(),
-            Arc::new(GuardWho(inside)),
+            Arc::new(GuardWho(inside.clone())),
             journal,
             Arc::clone(&self.clock),
         );
@@ -232,21 +322,29 @@ impl Networks {
             pair_sockets(sockets),
             Limits::default(),
         );
-        let running = Running {
+        let forwards = SessionForwards::new(
+            (session, &prepared.workspace),
+            inside,
+            Arc::clone(&network),
+            Arc::clone(&self.host),
+            Arc::clone(&self.store),
+        );
+        let running = Arc::new(Running {
             network,
             mode: prepared.mode,
             bridge,
+            forwards,
             workspace: prepared.workspace,
             _pair: pair,
-        };
+        });
         self.sessions()
-            .insert(session.to_owned(), Arc::new(running));
+            .insert(session.to_owned(), Arc::clone(&running));
         // A rule that came between reading and inserting.
         self.apply_rules(session);
-        Ok(())
+        Ok(running)
     }
 
-    /// Closes a session's way out; its questions go.
+    /// Closes a session's ways out and in; its questions and its own grants go.
     pub(super) fn close(&self, session: &str) {
         let running = self.sessions().remove(session);
         self.titles
@@ -255,7 +353,23 @@ impl Networks {
             .remove(session);
         if let Some(running) = running {
             running.network.end();
+            self.store.grants_ended(session);
         }
+    }
+
+    /// Sessions follow in tasks of their own: the store's thread does not wait for them.
+    fn grants_changed(&self, grants: Vec<GrantInfo>) {
+        (*self.grants.lock().unwrap_or_else(PoisonError::into_inner)).clone_from(&grants);
+        for running in self.all() {
+            self.runtime
+                .spawn(async move { running.forwards.follow().await });
+        }
+        self.events.send(UiEvent::Grants { grants });
+    }
+
+    /// Every network that runs.
+    pub(super) fn all(&self) -> Vec<Arc<Running>> {
+        self.sessions().values().map(Arc::clone).collect()
     }
 
     fn rules_changed(&self, rules: Vec<RuleInfo>) {
@@ -351,7 +465,8 @@ impl WhoAsks for GuardWho {
                 | Route::Http
                 | Route::Socks
                 | Route::Transparent
-                | Route::Forward => self.0.who_connects(Transport::Tcp, client, None).await,
+                | Route::Forward
+                | Route::Socket => self.0.who_connects(Transport::Tcp, client, None).await,
             };
             found.map(|found| Actor {
                 pid: found.pid,
@@ -371,7 +486,7 @@ fn shown(text: &str) -> String {
 }
 
 /// A listener inside, as the proxies accept on it.
-struct FromInside(Listener);
+pub(super) struct FromInside(pub(super) Listener);
 
 impl Accept for FromInside {
     fn accept(&mut self) -> Boxed<'_, io::Result<Accepted>> {

@@ -105,6 +105,7 @@ impl SandboxManager {
         let prepared = tokio::task::spawn_blocking(move || match backend {
             SandboxBackend::None => NoSandboxAdapter::prepare(&spec, &shared.host),
             SandboxBackend::Native => {
+                shared.networks.check(spec.grants())?;
                 NativeSandboxAdapter::prepare(&spec, bridge, &shared.host, &report)
             }
             SandboxBackend::Microvm => Err(NoStation.problem()),
@@ -125,15 +126,29 @@ impl SandboxManager {
         self.0.events.send((id.to_owned(), SandboxEvent::Starting));
         match prepared.launch().await {
             Ok(mut launched) => {
-                if let Some(prepared) = launched.network.take()
-                    && let Err(problem) = self.0.networks.open(id, &launched.tree, prepared)
-                {
-                    tracing::error!(session = id, code = problem.code, "{}", problem.message);
-                    // Dropping the tree ends it too; this waits until it has.
-                    if let Err(error) = launched.tree.end().await {
-                        tracing::error!(session = id, %error, "a failed session does not end");
+                if let Some(prepared) = launched.network.take() {
+                    let opening = self.0.networks.open(id, &launched.tree, prepared);
+                    match opening.await {
+                        Ok(env) => launched.add_env(env),
+                        Err(problem) => {
+                            tracing::error!(
+                                session = id,
+                                code = problem.code,
+                                "{}",
+                                problem.message
+                            );
+                            self.0.networks.close(id);
+                            // Dropping the tree ends it too; this waits until it has.
+                            if let Err(error) = launched.tree.end().await {
+                                tracing::error!(
+                                    session = id,
+                                    %error,
+                                    "a failed session does not end"
+                                );
+                            }
+                            return Ok(failed_handle(id, problem, BTreeMap::new()));
+                        }
                     }
-                    return Ok(failed_handle(id, problem, BTreeMap::new()));
                 }
                 let sandbox = Sandbox::new(id.to_owned(), launched, Arc::clone(&self.0.events));
                 let handle = sandbox.handle();
@@ -209,7 +224,8 @@ impl SandboxManager {
     }
 }
 
-/// Frees a session id again unless the launch succeeded, also when the launch is given up.
+/// Frees a session id again unless the launch succeeded, also when the launch is given up; what was
+/// opened for it is closed.
 struct Reservation<'a> {
     manager: &'a SandboxManager,
     id: &'a str,
@@ -225,9 +241,10 @@ impl Reservation<'_> {
 
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        let mut sandboxes = self.manager.sandboxes();
-        if matches!(sandboxes.get(self.id), Some(Slot::Reserved)) {
-            sandboxes.remove(self.id);
+        if matches!(self.manager.sandboxes().get(self.id), Some(Slot::Reserved)) {
+            // Before the id is free for another launch.
+            self.manager.0.networks.close(self.id);
+            self.manager.sandboxes().remove(self.id);
         }
     }
 }

@@ -33,6 +33,9 @@ enum RequestError {
     /// A network was chosen for a session without a sandbox.
     #[error("the network cannot be chosen without a sandbox")]
     NetworkWithoutSandbox,
+    /// A port or a socket was granted to a session without a sandbox.
+    #[error("ports and sockets cannot be granted without a sandbox")]
+    GrantWithoutSandbox,
     /// The engine is shutting down.
     #[error("Kotak is shutting down")]
     Closing,
@@ -55,7 +58,7 @@ impl Coded for RequestError {
         match self {
             Self::RelativeWorkdir(_) => "WORKDIR_RELATIVE",
             Self::WorkdirMissing(_) => "WORKDIR_MISSING",
-            Self::NetworkWithoutSandbox => "FIELD_NOT_ENFORCED",
+            Self::NetworkWithoutSandbox | Self::GrantWithoutSandbox => "FIELD_NOT_ENFORCED",
             Self::Closing => "SHUTTING_DOWN",
             Self::StillRuns => "SESSION_RUNNING",
             Self::Ended => "SESSION_ENDED",
@@ -69,6 +72,10 @@ impl Coded for RequestError {
             Self::RelativeWorkdir(_) => "Give the whole path, from the root.",
             Self::WorkdirMissing(_) => "Choose a folder that exists.",
             Self::NetworkWithoutSandbox => "Choose the native backend, or leave the network out.",
+            Self::GrantWithoutSandbox => {
+                "Leave them out: without a sandbox the program has every port and socket that you \
+                 have."
+            }
             Self::Closing => "Start Kotak again.",
             Self::StillRuns => "Close the session first.",
             Self::Ended | Self::Terminal(..) => "Start a new session.",
@@ -104,12 +111,14 @@ impl Shared {
         };
         let prepared = async {
             let checked = self.check("preview", request).await?;
-            self.manager.prepare(&checked.sandbox).await
+            let (selection, prepared) = self.manager.prepare(&checked.sandbox).await?;
+            let sentences = self.sentences(&checked, &prepared);
+            Ok::<_, Problem>((selection, prepared, sentences))
         };
         match prepared.await {
-            Ok((selection, prepared)) => {
+            Ok((selection, prepared, sentences)) => {
                 preview.backend = Some(selection.backend);
-                preview.sentences = prepared.sentences();
+                preview.sentences = sentences;
                 preview.gaps = prepared
                     .enforcement()
                     .into_iter()
@@ -120,6 +129,16 @@ impl Shared {
             Err(problem) => preview.problem = Some(problem),
         }
         preview
+    }
+
+    /// What a session may do, with what its workspace is granted.
+    fn sentences(&self, checked: &Checked, prepared: &super::adapter::Prepared) -> Vec<String> {
+        let mut sentences = prepared.sentences();
+        let workspace = checked.sandbox.spec.workspace_id().as_str();
+        if prepared.has_own_network() {
+            sentences.extend(self.networks.workspace_sentences(workspace));
+        }
+        sentences
     }
 
     async fn check(&self, id: &str, request: &LaunchRequest) -> Result<Checked, Problem> {
@@ -143,6 +162,10 @@ impl Shared {
         if request.backend == BackendChoice::None && restricts {
             return Err(RequestError::NetworkWithoutSandbox.problem());
         }
+        let grants = !request.port_forwards.is_empty() || !request.socket_grants.is_empty();
+        if request.backend == BackendChoice::None && grants {
+            return Err(RequestError::GrantWithoutSandbox.problem());
+        }
         // Without a sandbox there is nothing to re-open or to protect.
         let state = match (&request.program, request.backend) {
             (_, BackendChoice::None) | (Program::Shell | Program::Command { .. }, _) => {
@@ -164,6 +187,8 @@ impl Shared {
             runner_state_dirs: state.dirs,
             network: request.network,
             extra_domains: request.extra_domains.clone(),
+            port_forwards: request.port_forwards.clone(),
+            socket_grants: request.socket_grants.clone(),
             env_policy: EnvPolicy::default(),
         })
         .map_err(|error| error.problem())?;
@@ -195,6 +220,7 @@ impl Shared {
         let id = self.new_id();
         let checked = self.check(&id, &request).await?;
         let (selection, prepared) = self.manager.prepare(&checked.sandbox).await?;
+        let summary = self.sentences(&checked, &prepared);
         let info = SessionInfo {
             id: id.clone(),
             title: checked.program.title.clone(),
@@ -208,7 +234,7 @@ impl Shared {
             phase: SessionPhase::Starting,
             exit_code: None,
             request,
-            summary: prepared.sentences(),
+            summary,
             started_at_ms: now_ms(),
             ended_at_ms: None,
             unread_refusals: 0,

@@ -55,6 +55,8 @@ impl ProductionTrial {
             protected_paths: Vec::new(),
             network: None,
             extra_domains: Vec::new(),
+            port_forwards: Vec::new(),
+            socket_grants: Vec::new(),
             runner_state_dirs: Vec::new(),
             env_policy: EnvPolicy::default(),
         })

@@ -2,6 +2,7 @@
 //! the host; the host's file system is read through [`HostFs`] alone.
 
 mod context;
+mod control;
 mod deny;
 mod domains;
 mod env;
@@ -22,6 +23,7 @@ mod system;
 mod walk;
 
 pub use context::*;
+pub use control::{host_control, well_known_controls};
 pub use domains::{
     BASELINE_ALLOWED_DOMAINS, BASELINE_DENIED_DOMAINS, DeniedGroup, DeniedHost, DomainGroup,
     GITHUB_DOMAINS,

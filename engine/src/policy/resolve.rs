@@ -67,6 +67,7 @@ pub fn resolve(
         cwd: &cwd,
         network: spec.network(),
         domains: super::domains::count(spec.egress_allowlist()),
+        grants: spec.grants(),
         protected: denials.protected_count(&layout),
         withheld: environment.withheld.len(),
     });

@@ -2,7 +2,7 @@
 
 use super::layout::{Layout, Place};
 use super::{Access, BindRole, NodeKind, Profile};
-use crate::spec::{AbsPath, NetworkMode};
+use crate::spec::{AbsPath, Grant, NetworkMode};
 
 /// How many names one sentence spells out.
 const NAMES: usize = 5;
@@ -15,6 +15,8 @@ pub(super) struct Summary<'a> {
     pub(super) network: NetworkMode,
     /// Domains on the allowlist.
     pub(super) domains: usize,
+    /// What is let through its walls.
+    pub(super) grants: &'a [Grant],
     pub(super) protected: usize,
     pub(super) withheld: usize,
 }
@@ -24,6 +26,12 @@ pub(super) fn sentences(summary: &Summary<'_>) -> Vec<String> {
     let mut all = vec![writes(summary), sees(summary)];
     all.extend(secrets(summary));
     all.push(network(summary.network, summary.domains));
+    all.extend(
+        summary
+            .grants
+            .iter()
+            .map(|grant| format!("{}.", grant.sentence())),
+    );
     if summary.withheld > 0 {
         let variables = if summary.withheld == 1 {
             "variable is"

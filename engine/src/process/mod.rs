@@ -16,6 +16,8 @@ pub mod guard_link;
 #[cfg(target_os = "linux")]
 pub mod host;
 #[cfg(target_os = "linux")]
+mod host_socket;
+#[cfg(target_os = "linux")]
 mod inside;
 #[cfg(target_os = "linux")]
 mod low_ports;
@@ -46,6 +48,8 @@ pub use cgroup::remove_leftovers;
 #[cfg(target_os = "linux")]
 pub(crate) use collect::{output_pipe, read_pieces};
 pub use error::*;
+#[cfg(target_os = "linux")]
+pub use host_socket::*;
 #[cfg(target_os = "linux")]
 pub use inside::*;
 #[cfg(target_os = "linux")]

@@ -1,6 +1,6 @@
 //! Why a spec is refused.
 
-use super::{IdError, PathError, PatternError};
+use super::{GrantError, IdError, PathError, PatternError};
 use crate::error::{Coded, Fix};
 
 /// A spec that cannot be launched as written.
@@ -109,6 +109,15 @@ pub enum SpecError {
         /// The mode's name.
         mode: &'static str,
     },
+    /// A port or a socket cannot be granted as written (REQ EG-12).
+    #[error("the grant cannot be made: {0}")]
+    Grant(GrantError),
+    /// Forwards into a session that shares the host's network.
+    #[error("{field} need a network of the session's own, and the network is \"open\"")]
+    GrantsWithOpenNetwork {
+        /// Field name on the wire.
+        field: &'static str,
+    },
     /// An environment variable's name or value cannot be one.
     #[error("{field} \"{name}\" cannot be an environment variable: {reason}")]
     EnvName {
@@ -143,6 +152,8 @@ impl Coded for SpecError {
             Self::NetworkContradiction { .. } => "SPEC_NETWORK_CONTRADICTION",
             Self::HostPattern { .. } => "SPEC_HOST_PATTERN_INVALID",
             Self::AllowlistUnused { .. } => "SPEC_ALLOWLIST_UNUSED",
+            Self::Grant(cause) => cause.code(),
+            Self::GrantsWithOpenNetwork { .. } => "GRANTS_WITH_OPEN_NETWORK",
             Self::EnvName { .. } => "SPEC_ENV_INVALID",
             Self::FilenameRulesUnavailable => "FILENAME_RULES_UNAVAILABLE",
         }
@@ -180,6 +191,12 @@ impl Coded for SpecError {
             Self::HostPattern { cause, .. } => return cause.fix(),
             Self::AllowlistUnused { field, .. } => {
                 format!("Use networkMode \"allowlist\" or \"ask\", or leave {field} out.")
+            }
+            Self::Grant(cause) => return cause.fix(),
+            Self::GrantsWithOpenNetwork { .. } => {
+                "Choose the network allowlist, ask or off. Under an open network the session's \
+                 loopback is this computer's: ports need no forward there."
+                    .to_owned()
             }
             Self::EnvName { .. } => {
                 "Use letters, digits and underscores, not starting with a digit.".to_owned()

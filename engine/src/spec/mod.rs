@@ -4,6 +4,7 @@
 //! Wire form: camelCase, unknown fields refused, defaults that change nothing.
 
 mod error;
+mod grant;
 mod host;
 mod ids;
 mod json;
@@ -14,6 +15,7 @@ mod valid;
 mod validate;
 
 pub use error::*;
+pub use grant::*;
 pub use host::*;
 pub use ids::*;
 pub use path::*;

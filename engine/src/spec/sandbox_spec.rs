@@ -164,7 +164,8 @@ pub struct Resources {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, TS)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SocketGrant {
-    /// Absolute path of the socket on the host.
+    /// Absolute path of the socket on the host, or `ssh-agent` for the agent that `SSH_AUTH_SOCK`
+    /// names there.
     pub host_path: String,
 }
 
@@ -174,7 +175,8 @@ pub struct SocketGrant {
 pub struct PortForward {
     /// Which way.
     pub direction: ForwardDirection,
-    /// Port on the host's loopback.
+    /// Port on the host's loopback; 0, or absent, for the same as inside.
+    #[serde(default)]
     pub host_port: u16,
     /// Port on the sandbox's loopback.
     pub guest_port: u16,

@@ -1,6 +1,9 @@
 //! The checked spec: a witness that validation ran.
 
-use super::{AbsPath, HostPattern, Mode, NetworkMode, SessionId, WorkspaceId};
+use super::{
+    AbsPath, Grant, HostPattern, Mode, NetworkMode, PortForward, SessionId, SocketGrant,
+    WorkspaceId,
+};
 use std::path::PathBuf;
 
 /// A spec that passed validation. Only this can become a policy.
@@ -17,6 +20,7 @@ pub struct ValidSpec {
     pub(crate) protected: Vec<AbsPath>,
     pub(crate) runner_state: Vec<AbsPath>,
     pub(crate) env: ValidEnv,
+    pub(crate) grants: Vec<Grant>,
 }
 
 /// What kind of sandbox the spec describes.
@@ -71,6 +75,10 @@ pub struct TerminalRequest {
     pub network: Option<NetworkMode>,
     /// Extra allowed domains (REQ TM-5), wildcards as REQ EG-4; only with `allowlist` and `ask`.
     pub extra_domains: Vec<String>,
+    /// Loopback ports to forward (REQ EG-12); not with `open`, whose loopback is the host's.
+    pub port_forwards: Vec<PortForward>,
+    /// Host sockets to let in (REQ EG-12); not with `open`.
+    pub socket_grants: Vec<SocketGrant>,
     /// Which variables of the host reach the payload.
     pub env_policy: super::EnvPolicy,
 }
@@ -147,11 +155,31 @@ impl ValidSpec {
         &self.runner_state
     }
 
+    /// Ports and sockets that are let through its walls (REQ EG-12), each once; none under an open
+    /// network.
+    #[must_use]
+    pub fn grants(&self) -> &[Grant] {
+        &self.grants
+    }
+
+    /// The field that asks for the first of them.
+    #[must_use]
+    pub fn grants_field(&self) -> Option<&'static str> {
+        grants_field(&self.grants)
+    }
+
     /// The environment policy.
     #[must_use]
     pub fn env(&self) -> &ValidEnv {
         &self.env
     }
+}
+
+pub(super) fn grants_field(grants: &[Grant]) -> Option<&'static str> {
+    grants.first().map(|grant| match grant {
+        Grant::PortIn(_) | Grant::PortOut(_) => "portForwards",
+        Grant::Socket(_) => "socketGrants",
+    })
 }
 
 impl ValidEnv {

@@ -1,9 +1,11 @@
 //! From [`SandboxSpec`] to [`ValidSpec`].
 
 use super::json::{offset_of, path_at};
+use super::valid::grants_field;
 use super::{
-    AbsPath, EnvPolicy, ExecRestriction, Form, HostPattern, NetworkMode, Resources, SandboxSpec,
-    SessionId, SpecError, TerminalRequest, ValidBind, ValidEnv, ValidSpec, WorkspaceId,
+    AbsPath, EnvPolicy, ExecRestriction, Form, Grant, HostPattern, NetworkMode, PortForward,
+    Resources, SandboxSpec, SessionId, SocketGrant, SpecError, TerminalRequest, ValidBind,
+    ValidEnv, ValidSpec, WorkspaceId, grants,
 };
 
 /// Places that every sandbox has of its own, so nothing of the host's can be granted there.
@@ -91,6 +93,8 @@ impl SandboxSpec {
             protected,
             runner_state,
             env: env(&self.env_policy)?,
+            // A run always has a network of its own, so these can be kept.
+            grants: granted(&self.port_forwards, &self.socket_grants)?,
         })
     }
 
@@ -126,16 +130,6 @@ impl SandboxSpec {
                 "resources",
                 self.resources != Resources::default(),
                 "memory, CPU and process limits are not applied yet",
-            ),
-            (
-                "socketGrants",
-                !self.socket_grants.is_empty(),
-                "host sockets cannot be let in one by one yet",
-            ),
-            (
-                "portForwards",
-                !self.port_forwards.is_empty(),
-                "loopback ports cannot be forwarded yet",
             ),
         ];
         match fields.into_iter().find(|(_, used, _)| *used) {
@@ -233,6 +227,10 @@ impl ValidSpec {
                 mode,
             });
         }
+        let grants = granted(&request.port_forwards, &request.socket_grants)?;
+        if let (NetworkMode::Open, Some(field)) = (network, grants_field(&grants)) {
+            return Err(SpecError::GrantsWithOpenNetwork { field });
+        }
         Ok(Self {
             session_id: session_id(&request.session_id)?,
             workspace_id: workspace_id(&request.workspace_id)?,
@@ -255,6 +253,7 @@ impl ValidSpec {
                 })
                 .collect::<Result<_, _>>()?,
             env: env(&request.env_policy)?,
+            grants,
         })
     }
 }
@@ -287,6 +286,10 @@ fn allowlist(field: &str, texts: &[String]) -> Result<Vec<HostPattern>, SpecErro
         }
     }
     Ok(patterns)
+}
+
+fn granted(forwards: &[PortForward], sockets: &[SocketGrant]) -> Result<Vec<Grant>, SpecError> {
+    grants(forwards, sockets).map_err(SpecError::Grant)
 }
 
 fn paths(field: &str, texts: &[String]) -> Result<Vec<AbsPath>, SpecError> {

@@ -275,7 +275,7 @@ impl Store {
         self.send(Message::Flush(done)) && wait.recv().unwrap_or(false)
     }
 
-    fn write(&self, write: Write) {
+    pub(super) fn write(&self, write: Write) {
         self.send(Message::Write(write));
     }
 

@@ -16,6 +16,7 @@ mod row;
 mod rules;
 mod schema;
 mod settings;
+mod watch;
 mod writer;
 
 #[cfg(test)]
@@ -28,7 +29,7 @@ mod tests;
 pub use activity::{HistoryBound, Recorder, SessionTotals};
 pub use dirs::{DirError, DirKind, Dirs};
 pub use error::StoreError;
-pub use grants::{GrantKind, GrantRecord, GrantStart};
+pub use grants::{GrantStart, GrantsListener};
 pub use history::Store;
 pub use logs::{LogError, Logs};
 pub use record::{SessionEnd, SessionNetworkRecord, SessionRecord, SessionStart};

@@ -2,6 +2,7 @@
 
 use super::activity;
 use super::engine_id::{EngineId, Life};
+use super::grants;
 use super::record::{SessionEnd, SessionNetworkRecord, SessionRecord, SessionStart};
 use super::rules;
 use crate::api::LaunchRequest;
@@ -50,6 +51,15 @@ pub(super) enum Write {
         network: SessionNetworkRecord,
         at_ms: u64,
     },
+    GrantUsed {
+        grant: i64,
+        session: String,
+        inside: Option<String>,
+        problem: Option<String>,
+    },
+    GrantsEnded {
+        session: String,
+    },
 }
 
 impl Write {
@@ -94,6 +104,7 @@ pub(super) fn apply(
         Write::Ended { id, end } => {
             let (code, message) = end.error.clone().unzip();
             rules::session_ended(connection, id)?;
+            grants::session_ended(connection, id)?;
             connection
                 .prepare_cached(
                     "UPDATE session SET state = ?3, exit_code = ?4, signal = ?5, error_code = ?6,
@@ -148,6 +159,19 @@ pub(super) fn apply(
                 network.workspace,
                 millis(*at_ms),
             ])?,
+        Write::GrantUsed {
+            grant,
+            session,
+            inside,
+            problem,
+        } => {
+            let of = (*grant, session.as_str());
+            grants::used(connection, of, inside.as_deref(), problem.as_deref())?
+        }
+        Write::GrantsEnded { session } => {
+            grants::session_ended(connection, session)?;
+            0
+        }
         Write::ForgetFolder { path } => {
             connection.prepare_cached("DELETE FROM folder WHERE path = ?1")?.execute([path])?
         }
@@ -197,6 +221,7 @@ pub(super) fn tidy(connection: &Connection, own: &EngineId, now_ms: u64) -> rusq
     )?;
     activity::tidy(connection)?;
     rules::tidy(connection)?;
+    grants::tidy(connection)?;
     Ok(())
 }
 

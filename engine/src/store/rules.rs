@@ -3,6 +3,7 @@
 use super::error::StoreError;
 use super::history::{ChangeError, Store};
 use super::row::{millis, read_word, word};
+use super::watch;
 use super::writer::{Message, now_ms};
 use crate::api::{RuleInfo, RuleOrigin};
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
@@ -10,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 /// Rules that are kept at most.
 const MOST_RULES: u32 = 10_000;
 /// Counts every change of a rule, so that other engines notice it.
-const GENERATION: &str = "rules_generation";
+pub(super) const GENERATION: &str = "rules_generation";
 
 const COLUMNS: &str = "id, pattern, allow, session_id, workspace, origin, created_at_ms";
 
@@ -62,7 +63,7 @@ impl Store {
             let sql = format!("DELETE FROM rule WHERE id = ?1 RETURNING {COLUMNS}");
             let removed = transaction.query_row(&sql, [id], info).optional()?;
             if removed.is_some() {
-                changed(&transaction)?;
+                watch::changed(&transaction, GENERATION)?;
             }
             transaction.commit()?;
             Ok(removed)
@@ -134,9 +135,14 @@ fn add(
         ],
         info,
     )?;
-    changed(&transaction)?;
+    watch::changed(&transaction, GENERATION)?;
     transaction.commit()?;
     Ok(added)
+}
+
+/// All rules, oldest first.
+pub(super) fn all(connection: &Connection) -> rusqlite::Result<Vec<RuleInfo>> {
+    list(connection, &RuleFilter::default())
 }
 
 fn list(connection: &Connection, filter: &RuleFilter) -> rusqlite::Result<Vec<RuleInfo>> {
@@ -174,27 +180,13 @@ fn in_words(rule: &RuleInfo) -> String {
     format!("{verb} {} {reach}", rule.pattern)
 }
 
-/// Says to every engine that rules changed.
-fn changed(connection: &Connection) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "INSERT INTO setting (key, value) VALUES (?1, '1')
-             ON CONFLICT (key) DO UPDATE SET value = CAST(value AS INTEGER) + 1",
-        )?
-        .execute([GENERATION])?;
-    Ok(())
-}
-
 /// The rules of a session end with it.
 pub(super) fn session_ended(connection: &Connection, session: &str) -> rusqlite::Result<()> {
     let gone = connection
         .prepare_cached("DELETE FROM rule WHERE session_id = ?1")?
         .execute([session])?;
-    connection
-        .prepare_cached("DELETE FROM grants WHERE session_id = ?1")?
-        .execute([session])?;
     if gone > 0 {
-        changed(connection)?;
+        watch::changed(connection, GENERATION)?;
     }
     Ok(())
 }
@@ -204,56 +196,8 @@ pub(super) fn tidy(connection: &Connection) -> rusqlite::Result<()> {
     let ended = "session_id IN (SELECT id FROM session GROUP BY id
         HAVING count(ended_at_ms) = count(*))";
     let gone = connection.execute(&format!("DELETE FROM rule WHERE {ended}"), [])?;
-    connection.execute(&format!("DELETE FROM grants WHERE {ended}"), [])?;
     if gone > 0 {
-        changed(connection)?;
+        watch::changed(connection, GENERATION)?;
     }
     Ok(())
-}
-
-/// Notices changes of rules.
-#[derive(Default)]
-pub(super) struct Watch {
-    pub(super) listener: Option<RulesListener>,
-    /// What the listener was told last.
-    told: Option<Vec<RuleInfo>>,
-    /// SQLite's count of other connections' changes, and the generation, when last looked at.
-    seen: Option<(i64, i64)>,
-}
-
-impl Watch {
-    /// Tells the listener when rules are not what it was told.
-    pub(super) fn look(&mut self, connection: &Connection) {
-        let Some(listener) = &self.listener else {
-            return;
-        };
-        let state = || -> rusqlite::Result<(i64, i64)> {
-            let others = connection.pragma_query_value(None, "data_version", |row| row.get(0))?;
-            let generation = connection
-                .prepare_cached("SELECT CAST(value AS INTEGER) FROM setting WHERE key = ?1")?
-                .query_row([GENERATION], |row| row.get(0))
-                .optional()?;
-            Ok((others, generation.unwrap_or(0)))
-        };
-        let found = match state() {
-            Ok(found) => found,
-            Err(error) => {
-                tracing::warn!(%error, "the rules cannot be looked at");
-                return;
-            }
-        };
-        if self.seen == Some(found) {
-            return;
-        }
-        match list(connection, &RuleFilter::default()) {
-            Ok(rules) => {
-                self.seen = Some(found);
-                if self.told.as_ref() != Some(&rules) {
-                    self.told = Some(rules.clone());
-                    listener(rules);
-                }
-            }
-            Err(error) => tracing::warn!(%error, "the rules cannot be read"),
-        }
-    }
 }

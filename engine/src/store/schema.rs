@@ -6,7 +6,7 @@ use rusqlite::{Connection, TransactionBehavior};
 const APPLICATION_ID: i64 = 0x4B4F_5441;
 
 /// Step `n` leads from version `n` to `n + 1`.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     "CREATE TABLE session (
         seq INTEGER PRIMARY KEY,
         id TEXT NOT NULL,
@@ -109,14 +109,22 @@ const MIGRATIONS: [&str; 3] = [
     ) STRICT;
     CREATE UNIQUE INDEX grants_once
         ON grants (kind, value, workspace, coalesce(session_id, ''));",
+    "CREATE TABLE grant_use (
+        grant_id INTEGER NOT NULL,
+        session_id TEXT NOT NULL,
+        inside TEXT,
+        problem TEXT,
+        PRIMARY KEY (grant_id, session_id)
+    ) STRICT, WITHOUT ROWID;",
 ];
 
 /// Every table that the newest version has.
-const TABLES: [&str; 9] = [
+const TABLES: [&str; 10] = [
     "activity",
     "activity_flood",
     "activity_total",
     "folder",
+    "grant_use",
     "grants",
     "rule",
     "session",

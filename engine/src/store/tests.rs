@@ -40,6 +40,8 @@ fn choice(cwd: &str) -> LaunchRequest {
         backend: BackendChoice::Native,
         network: None,
         extra_domains: Vec::new(),
+        port_forwards: Vec::new(),
+        socket_grants: Vec::new(),
         mode: Mode::Review,
         protected_paths: vec!["/code/keep".to_owned()],
         cols: 80,

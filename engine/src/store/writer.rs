@@ -3,9 +3,12 @@
 use super::activity::{self, HistoryBound, Inbox};
 use super::engine_id::EngineId;
 use super::error::StoreError;
+use super::grants::{self, GrantsListener};
 use super::open::{self, OpenFile};
 use super::row::{self, Write};
 use super::rules::{self, RulesListener};
+use super::watch::Watch;
+use crate::api::{GrantInfo, RuleInfo};
 use crate::error::{Coded, Problem};
 use rusqlite::{Connection, TransactionBehavior};
 use std::collections::VecDeque;
@@ -23,7 +26,7 @@ const RETRY_EVERY: Duration = Duration::from_secs(2);
 
 /// How long activity is collected for one transaction.
 const COLLECT: Duration = Duration::from_millis(50);
-/// How often rules that other engines change are looked at.
+/// How often rules and grants that other engines change are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Writes of activity after which the history's bound is looked at.
 const PRUNE_EVERY: u32 = 50;
@@ -43,6 +46,7 @@ pub(super) enum Message {
     /// Done at once or not at all.
     Change(Change),
     ListenRules(RulesListener),
+    ListenGrants(GrantsListener),
     Listen(Box<dyn Fn(Problem) + Send>),
     Flush(SyncSender<bool>),
     Stop,
@@ -85,7 +89,8 @@ pub(super) struct Writer {
     bound: HistoryBound,
     /// Writes of activity until the bound is looked at.
     until_prune: u32,
-    rules: rules::Watch,
+    rules: Watch<RuleInfo>,
+    grants: Watch<GrantInfo>,
 }
 
 impl Writer {
@@ -101,7 +106,8 @@ impl Writer {
             write_at: None,
             bound,
             until_prune: 1,
-            rules: rules::Watch::default(),
+            rules: Watch::new(rules::GENERATION, rules::all),
+            grants: Watch::new(grants::GENERATION, grants::list),
             place,
             engine,
             pending: VecDeque::new(),
@@ -140,7 +146,11 @@ impl Writer {
                 Ok(Message::Change(change)) => self.change(change),
                 Ok(Message::ListenRules(listener)) => {
                     self.rules.listener = Some(listener);
-                    self.look_at_rules();
+                    self.look_at_changes();
+                }
+                Ok(Message::ListenGrants(listener)) => {
+                    self.grants.listener = Some(listener);
+                    self.look_at_changes();
                 }
                 Ok(Message::Listen(listener)) => {
                     self.listener = Some(listener);
@@ -157,7 +167,7 @@ impl Writer {
                     if !self.pending.is_empty() {
                         self.try_pending();
                     }
-                    self.look_at_rules();
+                    self.look_at_changes();
                 }
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => {
                     self.try_pending();
@@ -174,7 +184,7 @@ impl Writer {
     /// How long the thread may sleep; for ever without a value.
     fn next_wait(&self) -> Option<Duration> {
         let retry = (!self.pending.is_empty()).then_some(RETRY_EVERY);
-        let look = self.rules.listener.is_some().then_some(LOOK_EVERY);
+        let look = self.is_watched().then_some(LOOK_EVERY);
         let write = self
             .write_at
             .map(|at| at.saturating_duration_since(Instant::now()));
@@ -197,12 +207,16 @@ impl Writer {
 
     fn change(&mut self, change: Change) {
         change(self.ready());
-        self.look_at_rules();
+        self.look_at_changes();
     }
 
-    /// Tells of rules that changed, here or in another engine.
-    fn look_at_rules(&mut self) {
-        if self.rules.listener.is_none() || self.connect().is_err() {
+    fn is_watched(&self) -> bool {
+        self.rules.listener.is_some() || self.grants.listener.is_some()
+    }
+
+    /// Tells of rules and grants that changed, here or in another engine.
+    fn look_at_changes(&mut self) {
+        if !self.is_watched() || self.connect().is_err() {
             return;
         }
         let connection = match &mut self.place {
@@ -211,6 +225,7 @@ impl Writer {
         };
         if let Some(connection) = connection {
             self.rules.look(connection);
+            self.grants.look(connection);
         }
     }
 

@@ -71,6 +71,8 @@ pub(super) fn plan(stage: &Stage, network: NetworkMode) -> NativePlan {
         protected_paths: vec![],
         network: Some(network),
         extra_domains: vec![],
+        port_forwards: Vec::new(),
+        socket_grants: Vec::new(),
         runner_state_dirs: vec![],
         env_policy: EnvPolicy::default(),
     };

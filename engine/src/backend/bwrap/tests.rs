@@ -47,6 +47,8 @@ fn terminal_policy(host: &FakeFs, cwd: &str, mode: Mode, network: NetworkMode) -
         protected_paths: vec![],
         network: Some(network),
         extra_domains: Vec::new(),
+        port_forwards: Vec::new(),
+        socket_grants: Vec::new(),
         runner_state_dirs: Vec::new(),
         env_policy: EnvPolicy::default(),
     };

@@ -5,7 +5,7 @@ use clap::error::ErrorKind;
 use clap::{Args as Arguments, Parser, Subcommand, ValueEnum};
 use kotak_engine::backend::{BackendChoice, Bridge, BridgeChoice};
 use kotak_engine::error::{Fix, Problem};
-use kotak_engine::spec::{Mode, NetworkMode};
+use kotak_engine::spec::{ForwardDirection, Mode, NetworkMode, PortForward, Ports, SocketGrant};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -48,6 +48,18 @@ A pattern is a host (example.com), any host below one (*.example.com), or one wi
 open (bedrock.*.amazonaws.com); a port may follow (example.com:443). Addresses stand for
 themselves. What a * leaves open must lie below a domain that somebody owns: *.com is refused.";
 
+const GRANTS_HELP: &str = "\
+Nothing of this computer's loopback is reached from a session, and nothing of a session's from this
+computer, but what is granted: a port, a Unix socket, each by itself. It needs a session with a
+network of its own: --network allowlist, ask or off.
+
+PORT is the port inside; HOSTPORT the one on this computer, where that is another. A port that is
+forwarded in is opened on 127.0.0.1 of this computer alone, but every user and every program of
+this computer can connect to it, as to any server there. A socket is named by its whole path, which
+leads through no symbolic link; ssh-agent stands for the agent that SSH_AUTH_SOCK names: programs
+inside can then sign with every key in it, and cannot read the keys. Sockets by which the host is
+controlled (Docker, Podman, systemd, D-Bus, X11, Wayland and the like) are never let in.";
+
 const EXPLAIN_HELP: &str = "\
 Without --session this is what a session with the network `allowlist` would do in the current
 directory: the built-in lists and the rules of its workspace. Nothing is resolved or connected to.
@@ -89,6 +101,8 @@ pub(crate) enum Command {
     Log(LogOptions),
     /// List, make and remove your rules for the network
     Rules(RulesOptions),
+    /// List, make and revoke grants: ports and sockets that sessions may reach or be reached by
+    Grants(GrantsOptions),
 }
 
 #[derive(Debug, Arguments)]
@@ -170,6 +184,101 @@ pub(crate) enum RulesAction {
 }
 
 #[derive(Debug, Arguments)]
+#[command(after_help = GRANTS_HELP)]
+pub(crate) struct GrantsOptions {
+    #[command(subcommand)]
+    pub(crate) action: GrantsAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum GrantsAction {
+    /// List grants, oldest first, with what became of each in the sessions that have it
+    List {
+        /// Of this workspace only
+        #[arg(long, value_name = "DIR")]
+        workspace: Option<PathBuf>,
+        /// Of this session only
+        #[arg(long, value_name = "ID", conflicts_with = "workspace")]
+        session: Option<String>,
+    },
+    /// Make a grant: for a running session at once, or for every session that starts in a workspace
+    #[command(after_help = GRANTS_HELP)]
+    Add {
+        #[command(flatten)]
+        what: WhatOptions,
+        /// For this workspace [default: the one of the current directory]
+        #[arg(long, value_name = "DIR")]
+        workspace: Option<PathBuf>,
+        /// For this running session, until it ends
+        #[arg(long, value_name = "ID", conflicts_with = "workspace")]
+        session: Option<String>,
+    },
+    /// Revoke a grant: its listeners are closed and its connections cut
+    Remove {
+        /// Its number, as `kotak grants list` shows it
+        #[arg(value_name = "NUMBER")]
+        id: i64,
+    },
+}
+
+/// What is granted: one of these.
+#[derive(Debug, Arguments)]
+#[group(required = true, multiple = false)]
+pub(crate) struct WhatOptions {
+    /// A server inside, opened on 127.0.0.1 of this computer, where all its users reach it
+    #[arg(long, value_name = "PORT[:HOSTPORT]")]
+    pub(crate) forward_in: Option<String>,
+    /// A server on 127.0.0.1 of this computer, reached from inside
+    #[arg(long, value_name = "PORT[:HOSTPORT]")]
+    pub(crate) forward_out: Option<String>,
+    /// A Unix socket of this computer, reached from inside
+    #[arg(long, value_name = "PATH|ssh-agent")]
+    pub(crate) socket: Option<String>,
+}
+
+/// What a session is granted from the start.
+#[derive(Debug, Default, Arguments)]
+pub(crate) struct GrantOptions {
+    /// Open a server inside on 127.0.0.1 of this computer, where all its users reach it
+    #[arg(long, value_name = "PORT[:HOSTPORT]")]
+    pub(crate) forward_in: Vec<String>,
+    /// Let the session reach a server on 127.0.0.1 of this computer
+    #[arg(long, value_name = "PORT[:HOSTPORT]")]
+    pub(crate) forward_out: Vec<String>,
+    /// Let the session reach a Unix socket of this computer; see `kotak grants --help`
+    #[arg(long, value_name = "PATH|ssh-agent")]
+    pub(crate) socket: Vec<String>,
+}
+
+impl GrantOptions {
+    /// The ports, as a spec has them.
+    pub(crate) fn port_forwards(&self) -> Result<Vec<PortForward>, Failure> {
+        let read = |direction| {
+            move |text: &String| {
+                let ports = Ports::parse(text).map_err(|error| Failure::refused(&error))?;
+                Ok(PortForward {
+                    direction,
+                    host_port: ports.host.get(),
+                    guest_port: ports.guest.get(),
+                })
+            }
+        };
+        let inward = self.forward_in.iter().map(read(ForwardDirection::In));
+        inward
+            .chain(self.forward_out.iter().map(read(ForwardDirection::Out)))
+            .collect()
+    }
+
+    /// The sockets, as a spec has them.
+    pub(crate) fn socket_grants(&self) -> Vec<SocketGrant> {
+        let grant = |path: &String| SocketGrant {
+            host_path: path.clone(),
+        };
+        self.socket.iter().map(grant).collect()
+    }
+}
+
+#[derive(Debug, Arguments)]
 pub(crate) struct ShellOptions {
     /// The sandbox [default: auto while the switch is on, none while it is off]
     #[arg(long, value_name = "microvm|native|none|auto")]
@@ -192,6 +301,8 @@ pub(crate) struct ShellOptions {
     /// A path that is never writable inside
     #[arg(long, value_name = "PATH")]
     pub(crate) protect: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) grants: GrantOptions,
 }
 
 #[derive(Debug, Arguments)]
@@ -226,12 +337,15 @@ pub(crate) struct RunOptions {
     /// A variable of the environment that is passed to the program
     #[arg(long, value_name = "NAME")]
     pub(crate) env: Vec<String>,
+    #[command(flatten)]
+    pub(crate) grants: GrantOptions,
     /// A fixed policy in place of binds
     #[arg(long, conflicts_with_all = ["bind", "ro_bind"])]
     pub(crate) profile: Option<ProfileName>,
     /// A spec in JSON, from a file or, with `-`, from standard input, in place of the other options
     #[arg(long, value_name = "FILE|-", conflicts_with_all =
-        ["bind", "ro_bind", "mode", "protect", "network", "allow", "env", "profile"])]
+        ["bind", "ro_bind", "mode", "protect", "network", "allow", "env", "profile", "forward_in",
+         "forward_out", "socket"])]
     pub(crate) spec: Option<PathBuf>,
     /// The program and its arguments
     #[arg(last = true, required = true, num_args = 1.., value_name = "CMD")]

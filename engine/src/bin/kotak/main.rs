@@ -5,6 +5,7 @@ mod ask;
 mod badge;
 mod explain;
 mod failure;
+mod grants;
 mod interactive;
 mod keys;
 mod launch;
@@ -71,12 +72,13 @@ fn execute(args: Args) -> Result<u8, Failure> {
         switch,
         notices: Vec::new(),
     };
-    // These read the history and the rules; nothing is probed or launched.
+    // These read the history, the rules and the grants; nothing is probed or launched.
     let command = match args.command {
         Command::Sessions(options) => return sessions::list(&context.dirs, options, args.json),
         Command::Explain(options) => return explain::explain(&context.dirs, options, args.json),
         Command::Log(options) => return log::log(&context.dirs, options, args.json),
         Command::Rules(options) => return rules::rules(&context.dirs, options, args.json),
+        Command::Grants(options) => return grants::grants(&context.dirs, options, args.json),
         Command::Probe => Launching::Probe,
         Command::Shell(options) => Launching::Shell(options),
         Command::Run(options) => Launching::Run(options),

@@ -70,8 +70,8 @@ fn no_rule(id: i64) -> Failure {
     })
 }
 
-/// The workspace of a session that runs: a rule for one that has ended would never hold.
-fn session_workspace(store: &Store, id: &str) -> Result<String, Failure> {
+/// The workspace of a session that runs: a rule or a grant for one that has ended would never hold.
+pub(crate) fn session_workspace(store: &Store, id: &str) -> Result<String, Failure> {
     let session = store.session(id).map_err(|error| unreadable(&error))?;
     let session = session.ok_or_else(|| Failure::usage(no_session(id)))?;
     if session.ended_at_ms.is_some() {
@@ -79,9 +79,7 @@ fn session_workspace(store: &Store, id: &str) -> Result<String, Failure> {
             code: "SESSION_ENDED".to_owned(),
             message: format!("the session {id} has ended"),
             causes: Vec::new(),
-            fix: Some(Fix::words(
-                "Make the rule for the workspace with --workspace.",
-            )),
+            fix: Some(Fix::words("Make it for the workspace with --workspace.")),
         }));
     }
     let network = store
@@ -93,7 +91,7 @@ fn session_workspace(store: &Store, id: &str) -> Result<String, Failure> {
     ))
 }
 
-fn workspace_id(folder: PathBuf) -> Result<String, Failure> {
+pub(crate) fn workspace_id(folder: PathBuf) -> Result<String, Failure> {
     let folder = launch::directory(Some(folder))?;
     let absolute = std::path::absolute(&folder).map_err(|error| unreadable(&error))?;
     Ok(WorkspaceId::of_folder(&workspace_of(

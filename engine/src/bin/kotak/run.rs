@@ -151,6 +151,8 @@ fn checked_spec(options: RunOptions) -> Result<ValidSpec, Failure> {
                 protected_paths: options.protect,
                 network: options.network.map(Into::into),
                 extra_domains: options.allow,
+                port_forwards: options.grants.port_forwards()?,
+                socket_grants: options.grants.socket_grants(),
                 runner_state_dirs: Vec::new(),
                 env_policy: EnvPolicy {
                     pass: options.env,
@@ -225,8 +227,8 @@ fn bind_spec(options: RunOptions) -> Result<SandboxSpec, Failure> {
         filename_rules: Default::default(),
         exec_restriction: Default::default(),
         resources: Default::default(),
-        socket_grants: Vec::new(),
-        port_forwards: Vec::new(),
+        socket_grants: options.grants.socket_grants(),
+        port_forwards: options.grants.port_forwards()?,
         env_policy: EnvPolicy {
             pass: options.env,
             ..EnvPolicy::default()

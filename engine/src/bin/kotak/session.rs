@@ -3,6 +3,7 @@
 use crate::badge::badge_line;
 use crate::failure::{self, Failure};
 use crate::launch::say;
+use crate::text::printable;
 use kotak_engine::backend::SandboxBackend;
 use kotak_engine::error::Problem;
 use kotak_engine::manager::{
@@ -65,6 +66,7 @@ impl<'a> Session<'a> {
         };
         if let Some(badge) = badge {
             say(&badge);
+            session.say_grants();
             return Ok(session);
         }
         let problem = handle.error.unwrap_or_else(|| Problem {
@@ -79,6 +81,22 @@ impl<'a> Session<'a> {
         let broke = Err(Failure::launch_broke(problem));
         session.record(&broke);
         broke.map(|(_, _)| session)
+    }
+
+    /// What is let through the sandbox's walls, and what of it is not open.
+    fn say_grants(&self) {
+        for granted in self.engine.session_grants(&self.id).unwrap_or_default() {
+            match (&granted.problem, granted.grant.grant()) {
+                (Some(problem), _) => failure::report(problem, false),
+                (None, Some(grant)) => {
+                    say(&format!(
+                        "kotak: granted: {}",
+                        printable(&grant.to_string())
+                    ));
+                }
+                (None, None) => {}
+            }
+        }
     }
 
     pub(crate) fn id(&self) -> &str {

@@ -36,6 +36,8 @@ pub(crate) async fn open(context: &Context, options: ShellOptions) -> Result<u8,
         protected_paths: options.protect,
         network: options.network.map(Into::into),
         extra_domains: options.allow,
+        port_forwards: options.grants.port_forwards()?,
+        socket_grants: options.grants.socket_grants(),
         runner_state_dirs: Vec::new(),
         env_policy: EnvPolicy::default(),
     })

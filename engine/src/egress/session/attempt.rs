@@ -1,16 +1,18 @@
 //! Rows of attempts.
 
 use super::SessionNetwork;
+use super::granted::GrantedWay;
 use super::who::Who;
 use crate::api::{ActivityRow, ConnectionDetail, Outcome};
-use crate::egress::decide::{Allowed, DenyReason, Destination};
+use crate::egress::decide::{Allowed, DenyReason, Destination, Source};
 use crate::egress::gate::{Attempt, Closed, Meter, Route};
 use crate::events::Evidence;
-use crate::spec::Host;
+use crate::spec::{ForwardDirection, Host};
 use std::sync::atomic::Ordering;
 
 const CONNECT: &str = "network-outbound";
 const LOOK_UP: &str = "network-dns";
+const COME_IN: &str = "network-inbound";
 /// Where DNS queries go.
 const DNS_PORT: u16 = 53;
 
@@ -67,6 +69,28 @@ pub(super) fn allowed_row(
     ActivityRow {
         unicode: destination.host.unicode(),
         ..row(session, detail, destination.to_string(), why)
+    }
+}
+
+/// Of a connection through a grant.
+pub(super) fn granted_row(session: &str, connection: u64, way: &GrantedWay) -> ActivityRow {
+    let allowed = Allowed {
+        source: Source::Grant,
+        pattern: way.words.clone(),
+        rule: None,
+    };
+    let why = allowed.why();
+    let detail = ConnectionDetail {
+        allowed: Some(allowed),
+        ..detail(connection, way.host.clone(), way.port, way.route)
+    };
+    let action = match way.direction {
+        ForwardDirection::In => COME_IN,
+        ForwardDirection::Out => CONNECT,
+    };
+    ActivityRow {
+        action: action.to_owned(),
+        ..row(session, detail, way.target.clone(), why)
     }
 }
 
@@ -136,7 +160,7 @@ pub(super) fn meter_row(row: &mut ActivityRow, meter: &Meter) -> bool {
 /// How an allowed connection ended, with the time of that and how long it lasted.
 pub(super) fn close_row(
     row: &mut ActivityRow,
-    (destination, route): (&Destination, Route),
+    (destination, route): (Option<&Destination>, Route),
     meter: &Meter,
     how: Closed,
     (now_ms, duration_ms): (u64, u64),
@@ -146,13 +170,13 @@ pub(super) fn close_row(
     let (outcome, denied) = match how {
         Closed::Done { address } => {
             if let Some(detail) = &mut row.connection {
-                detail.address = Some(address.to_string());
+                detail.address = address.map(|address| address.to_string());
             }
             (Outcome::Allowed, None)
         }
         Closed::Refused { reason, detail } => {
             row.why = reason.why().to_owned();
-            row.way_out = reason.way_out(destination);
+            row.way_out = destination.and_then(|destination| reason.way_out(destination));
             row.raw = Some(detail);
             // What the operator cut had passed.
             let cut = reason == DenyReason::Cut;

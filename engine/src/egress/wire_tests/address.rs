@@ -94,7 +94,7 @@ async fn of_several_addresses_only_those_that_may_be_are_dialled_and_the_name_is
         (how, up, down),
         (
             Closed::Done {
-                address: ip("127.0.0.1")
+                address: Some(ip("127.0.0.1"))
             },
             5,
             5

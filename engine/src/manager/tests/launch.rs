@@ -70,6 +70,8 @@ async fn many_programs_run_at_once_in_one_sandbox_each_with_its_own_streams() {
             protected_paths: Vec::new(),
             network: None,
             extra_domains: Vec::new(),
+            port_forwards: Vec::new(),
+            socket_grants: Vec::new(),
             runner_state_dirs: Vec::new(),
             env_policy: EnvPolicy::default(),
         })

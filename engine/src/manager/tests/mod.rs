@@ -1,6 +1,7 @@
 //! The whole engine against the real guard and the real bubblewrap.
 
 mod crash;
+mod forwards;
 mod hung;
 mod launch;
 mod lifecycle;
@@ -71,6 +72,8 @@ impl Rig {
             backend,
             network: None,
             extra_domains: Vec::new(),
+            port_forwards: Vec::new(),
+            socket_grants: Vec::new(),
             mode: Mode::Chat,
             protected_paths: Vec::new(),
             cols: 80,

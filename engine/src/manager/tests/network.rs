@@ -28,6 +28,8 @@ async fn launch(rig: &Rig, network: NetworkMode, domains: &[&str]) -> SessionInf
     let request = LaunchRequest {
         network: Some(network),
         extra_domains: domains.iter().map(|domain| (*domain).to_owned()).collect(),
+        port_forwards: Vec::new(),
+        socket_grants: Vec::new(),
         ..rig.request(BackendChoice::Native, &line)
     };
     let info = rig.engine.launch(request).await.unwrap();

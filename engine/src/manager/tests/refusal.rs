@@ -139,6 +139,8 @@ async fn a_bind_source_that_was_swapped_since_the_check_is_not_mounted() {
             protected_paths: Vec::new(),
             network: None,
             extra_domains: Vec::new(),
+            port_forwards: Vec::new(),
+            socket_grants: Vec::new(),
             runner_state_dirs: Vec::new(),
             env_policy: crate::spec::EnvPolicy::default(),
         };

@@ -22,6 +22,8 @@ fn terminal_spec(cwd: &str, mode: Mode, network: Option<NetworkMode>) -> ValidSp
         protected_paths: Vec::new(),
         network,
         extra_domains: Vec::new(),
+        port_forwards: Vec::new(),
+        socket_grants: Vec::new(),
         runner_state_dirs: Vec::new(),
         env_policy: EnvPolicy::default(),
     })

@@ -1,6 +1,6 @@
 use super::*;
 use crate::error::Coded;
-use crate::spec::{IdError, Mode, PathError};
+use crate::spec::{ForwardDirection, IdError, Mode, PathError};
 use std::path::PathBuf;
 
 const MINIMAL: &str = r#"{"sessionId": "s1", "workspaceId": "w1"}"#;
@@ -190,12 +190,6 @@ fn every_field_without_a_mechanism_is_refused_by_name() {
         ("execRestriction", r#""writable""#, r#""off""#),
         ("execGrantRoots", r#"["/opt/x"]"#, "[]"),
         ("resources", r#"{"processes": 9}"#, "{}"),
-        ("socketGrants", r#"[{"hostPath": "/run/x.sock"}]"#, "[]"),
-        (
-            "portForwards",
-            r#"[{"direction": "in", "hostPort": 1, "guestPort": 2}]"#,
-            "[]",
-        ),
     ];
     for (name, used, unused) in cases {
         let error = with(&format!(r#""{name}": {used}"#)).unwrap_err();
@@ -205,6 +199,87 @@ fn every_field_without_a_mechanism_is_refused_by_name() {
         );
         assert_eq!(error.code(), "FIELD_NOT_ENFORCED");
         assert!(with(&format!(r#""{name}": {unused}"#)).is_ok(), "{name}");
+    }
+}
+
+#[test]
+fn a_spec_lists_what_it_is_granted_and_nothing_comes_by_itself() {
+    // REQ EG-12
+    assert_eq!(with(r#""portForwards": []"#).unwrap().grants(), []);
+    let listed = r#""portForwards": [
+            {"direction": "in", "guestPort": 3000, "hostPort": 8080},
+            {"direction": "out", "guestPort": 5432},
+            {"direction": "out", "guestPort": 5432, "hostPort": 5432}
+        ],
+        "socketGrants": [{"hostPath": "ssh-agent"}, {"hostPath": "/run/x.sock"}]"#;
+    // Whether the network lets anything else pass makes no difference.
+    for network in ["allowlist", "ask", "off"] {
+        let spec = with(&format!(r#"{listed}, "networkMode": "{network}""#)).unwrap();
+        let values: Vec<_> = spec.grants().iter().map(Grant::value).collect();
+        let wanted = ["8080:3000", "5432:5432", "ssh-agent", "/run/x.sock"];
+        assert_eq!(values, wanted, "{network}");
+    }
+    for (wrong, refused) in [
+        (
+            r#""portForwards": [{"direction": "in", "guestPort": 0}]"#,
+            "GRANT_PORT_INVALID",
+        ),
+        (
+            r#""portForwards": [{"direction": "in", "guestPort": 3128}]"#,
+            "GRANT_PORT_OWN",
+        ),
+        (
+            r#""portForwards": [{"direction": "both", "guestPort": 1}]"#,
+            "SPEC_MALFORMED",
+        ),
+        (
+            r#""socketGrants": [{"hostPath": "x.sock"}]"#,
+            "GRANT_SOCKET_PATH_INVALID",
+        ),
+        (
+            r#""portForwards": [{"direction": "in", "guestPort": 1, "hostPort": 9},
+                {"direction": "in", "guestPort": 2, "hostPort": 9}]"#,
+            "GRANTS_CONFLICT",
+        ),
+    ] {
+        assert_eq!(code(with(wrong)), refused, "{wrong}");
+    }
+}
+
+#[test]
+fn a_terminal_is_granted_something_only_behind_walls_of_its_own() {
+    // REQ EG-12
+    let forward = TerminalRequest {
+        port_forwards: vec![PortForward {
+            direction: ForwardDirection::In,
+            host_port: 0,
+            guest_port: 3000,
+        }],
+        ..terminal()
+    };
+    let agent = TerminalRequest {
+        socket_grants: vec![SocketGrant {
+            host_path: "ssh-agent".to_owned(),
+        }],
+        ..terminal()
+    };
+    for (request, field) in [(forward, "portForwards"), (agent, "socketGrants")] {
+        for network in [NetworkMode::Allowlist, NetworkMode::Ask, NetworkMode::Off] {
+            let request = TerminalRequest {
+                network: Some(network),
+                ..request.clone()
+            };
+            let spec = ValidSpec::terminal(&request).unwrap();
+            assert_eq!(spec.grants_field(), Some(field));
+        }
+        for network in [None, Some(NetworkMode::Open)] {
+            let request = TerminalRequest {
+                network,
+                ..request.clone()
+            };
+            let refused = ValidSpec::terminal(&request);
+            assert_eq!(refused, Err(SpecError::GrantsWithOpenNetwork { field }));
+        }
     }
 }
 
@@ -365,6 +440,8 @@ fn terminal() -> TerminalRequest {
         protected_paths: vec![PathBuf::from("/home/u/orig")],
         network: None,
         extra_domains: Vec::new(),
+        port_forwards: Vec::new(),
+        socket_grants: Vec::new(),
         runner_state_dirs: Vec::new(),
         env_policy: EnvPolicy::default(),
     }

@@ -42,6 +42,8 @@ pub(crate) async fn measure(rounds: u32) -> Result<(), Box<dyn Error>> {
             protected_paths: Vec::new(),
             network: None,
             extra_domains: Vec::new(),
+            port_forwards: Vec::new(),
+            socket_grants: Vec::new(),
             runner_state_dirs: Vec::new(),
             env_policy: EnvPolicy::default(),
         })?)

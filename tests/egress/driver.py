@@ -226,6 +226,19 @@ def do(job):
         sock, status, answer = connect(job["target"])
         HELD[job["as"]] = sock
         return {"status": status, "answer": text(answer)}
+    if op == "dial":
+        # Connects without any proxy, to a port of the loopback or a Unix socket, and keeps it.
+        try:
+            if "path" in job:
+                sock = socket.socket(socket.AF_UNIX)
+                sock.settimeout(LIMIT)
+                sock.connect(job["path"])
+            else:
+                sock = dial(("127.0.0.1", job["port"]))
+        except OSError as error:
+            return {"error": type(error).__name__}
+        HELD[job["as"]] = sock
+        return {"dialled": True}
     if op == "say":
         sock = HELD[job["as"]]
         try:
@@ -234,8 +247,9 @@ def do(job):
         except OSError as error:
             return {"error": type(error).__name__}
     if op == "serve":
-        # A server inside, on a port that the system picks; for the life of the driver.
-        listener = socket.create_server(("127.0.0.1", 0))
+        # A server inside, on a port that is named or that the system picks; for the life of the
+        # driver.
+        listener = socket.create_server(("127.0.0.1", job.get("port", 0)))
 
         def serve():
             while True:

@@ -16,6 +16,7 @@ mod bridges;
 mod clients;
 mod desk;
 mod direct;
+mod forwards;
 mod hostile;
 mod http;
 mod ignores;

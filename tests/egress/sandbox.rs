@@ -44,6 +44,13 @@ impl Sandbox {
         self
     }
 
+    /// The same sessions with further options.
+    pub(crate) fn with(mut self, options: &[&str]) -> Self {
+        self.options
+            .extend(options.iter().map(|option| (*option).to_owned()));
+        self
+    }
+
     /// A script that trusts the authority of the stage.
     pub(crate) fn script(&self, script: &str) -> String {
         World::trust(&self.stage.work().join("ca.crt")) + script

@@ -114,7 +114,8 @@ impl HostSockets {
             return Err(controls(why));
         }
         let how = OpenHow::new()
-            .flags(OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC)
+            // Not O_NOFOLLOW: with O_PATH it would give the link itself (open(2)).
+            .flags(OFlag::O_PATH | OFlag::O_CLOEXEC)
             .resolve(ResolveFlag::RESOLVE_NO_SYMLINKS);
         let unreadable = |errno: Errno| HostSocketError::Unreadable {
             path: shown(),

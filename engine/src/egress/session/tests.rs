@@ -291,7 +291,10 @@ async fn what_is_refused_after_it_passed_counts_as_refused() {
         reason: DenyReason::ServerName,
         detail: "it said evil.example.net".to_owned(),
     };
+    let id = pass.id;
     test.network.closed(pass, how);
+    // Its end is told together with the name of who opened it.
+    test.network.settled(id).await;
     let counts = test.network.counts();
     assert_eq!((counts.allowed, counts.refused), (0, 1));
     let rows = test.rows();

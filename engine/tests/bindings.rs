@@ -4,7 +4,8 @@
 
 use kotak_engine::api::{
     ActivityPage, ActivityQuery, Answer, AnswerScope, Explanation, ExportFormat, LaunchPreview,
-    LaunchRequest, NetworkPolicy, NewRule, RunningProcess, Settings, Snapshot, Timeline, UiEvent,
+    LaunchRequest, NetworkPolicy, NewGrant, NewRule, RunningProcess, SessionGrant, Settings, Snapshot,
+    Timeline, UiEvent,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,8 @@ fn generate(dir: &Path) {
     Timeline::export_all(&cfg).expect("export Timeline");
     NetworkPolicy::export_all(&cfg).expect("export NetworkPolicy");
     NewRule::export_all(&cfg).expect("export NewRule");
+    NewGrant::export_all(&cfg).expect("export NewGrant");
+    SessionGrant::export_all(&cfg).expect("export SessionGrant");
     Answer::export_all(&cfg).expect("export Answer");
     AnswerScope::export_all(&cfg).expect("export AnswerScope");
     Explanation::export_all(&cfg).expect("export Explanation");

@@ -1,8 +1,8 @@
-//! The commands of the network view: history, rules, questions.
+//! The commands of the network view: history, rules, grants, questions.
 
 use kotak_engine::api::{
-    ActivityPage, ActivityQuery, Answer, AnswerScope, Explanation, ExportFormat, NetworkPolicy,
-    NewRule, RuleInfo, Timeline,
+    ActivityPage, ActivityQuery, Answer, AnswerScope, Explanation, ExportFormat, GrantInfo,
+    NetworkPolicy, NewGrant, NewRule, RuleInfo, SessionGrant, Timeline,
 };
 use kotak_engine::error::{Fix, Problem};
 use kotak_engine::manager::Engine;
@@ -48,6 +48,27 @@ pub(crate) async fn add_rule(
 #[tauri::command]
 pub(crate) async fn remove_rule(engine: State<'_, Engine>, id: i64) -> Result<(), Problem> {
     engine.remove_rule(id).await
+}
+
+#[tauri::command]
+pub(crate) fn session_grants(
+    engine: State<'_, Engine>,
+    id: String,
+) -> Result<Vec<SessionGrant>, Problem> {
+    engine.session_grants(&id)
+}
+
+#[tauri::command]
+pub(crate) async fn add_grant(
+    engine: State<'_, Engine>,
+    grant: NewGrant,
+) -> Result<GrantInfo, Problem> {
+    engine.add_grant(grant).await
+}
+
+#[tauri::command]
+pub(crate) async fn revoke_grant(engine: State<'_, Engine>, id: i64) -> Result<(), Problem> {
+    engine.revoke_grant(id).await
 }
 
 #[tauri::command]

@@ -112,8 +112,8 @@ pub(super) struct SessionForwards {
     host: Arc<HostSockets>,
     store: Arc<Store>,
     ways: Mutex<BTreeMap<i64, Way>>,
-    /// One change at a time.
-    turn: tokio::sync::Mutex<()>,
+    /// One change at a time; whether the session has begun, before which it follows nothing.
+    turn: tokio::sync::Mutex<bool>,
 }
 
 impl SessionForwards {
@@ -146,7 +146,8 @@ impl SessionForwards {
     /// # Errors
     /// The store cannot be read, or the first grant of its own that cannot be opened.
     pub(super) async fn begin(&self) -> Result<(), Problem> {
-        let _turn = self.turn.lock().await;
+        let mut begun = self.turn.lock().await;
+        *begun = true;
         for grant in self.stored().await? {
             let own = grant.session_id.is_some();
             if let Err(problem) = self.open(grant).await {
@@ -167,7 +168,10 @@ impl SessionForwards {
     /// Follows the store: what was revoked is cut, what the session was granted meanwhile is
     /// opened. A grant of the workspace that is new holds for later sessions only.
     pub(super) async fn follow(&self) {
-        let _turn = self.turn.lock().await;
+        let begun = self.turn.lock().await;
+        if !*begun {
+            return;
+        }
         // Read in turn, so that it is never older than what is open.
         let stored = match self.stored().await {
             Ok(stored) => stored,

@@ -1,3 +1,4 @@
+import { FakeGrants, type FakeGrantsWorld } from "./fake-grants";
 import { FakeNetwork, type FakeNetworkWorld } from "./fake-network";
 import type {
   ActivityPage,
@@ -8,15 +9,18 @@ import type {
   ExportFormat,
   FolderInfo,
   Gap,
+  GrantInfo,
   HostReport,
   LaunchPreview,
   LaunchRequest,
   NetworkPolicy,
+  NewGrant,
   NewRule,
   Problem,
   RuleInfo,
   RunningProcess,
   SandboxBackend,
+  SessionGrant,
   SessionInfo,
   Settings,
   Snapshot,
@@ -48,6 +52,7 @@ export interface FakeWorld {
   /** The answer of the folder dialog. */
   picked?: string | null;
   network?: FakeNetworkWorld;
+  grants?: FakeGrantsWorld;
 }
 
 export interface Call {
@@ -76,6 +81,8 @@ export class FakeBackend implements Backend {
   held: (() => void)[] | undefined;
   /** Attempts, questions, rules and the history. */
   readonly network: FakeNetwork;
+  /** Ports and sockets let through. */
+  readonly grants: FakeGrants;
 
   readonly #state: Snapshot;
   readonly #streams = new Map<string, Stream>();
@@ -86,6 +93,10 @@ export class FakeBackend implements Backend {
     this.#state = structuredClone(world.snapshot);
     this.clipboard = world.clipboard ?? "";
     this.network = new FakeNetwork(world.network ?? {}, {
+      state: this.#state,
+      tell: (events) => this.tell(events),
+    });
+    this.grants = new FakeGrants(world.grants ?? {}, {
       state: this.#state,
       tell: (events) => this.tell(events),
     });
@@ -112,7 +123,10 @@ export class FakeBackend implements Backend {
   tell(events: UiEvent[]): void {
     for (const event of events) {
       if (event.type === "session") this.#put(event.session);
-      else this.network.take(event);
+      else {
+        this.network.take(event);
+        this.grants.take(event);
+      }
     }
     for (const listener of this.#listeners) listener(structuredClone(events));
   }
@@ -327,6 +341,20 @@ export class FakeBackend implements Backend {
 
   removeRule(id: number): Promise<void> {
     return this.#answer("removeRule", [id], () => this.network.removeRule(id));
+  }
+
+  sessionGrants(id: string): Promise<SessionGrant[]> {
+    return this.#answer("sessionGrants", [id], () => this.grants.ofSession(this.#session(id)));
+  }
+
+  addGrant(grant: NewGrant): Promise<GrantInfo> {
+    return this.#answer("addGrant", [grant], () =>
+      this.grants.add(grant, grant.sessionId === null ? undefined : this.#session(grant.sessionId)),
+    );
+  }
+
+  revokeGrant(id: number): Promise<void> {
+    return this.#answer("revokeGrant", [id], () => this.grants.revoke(id));
   }
 
   answerPrompt(id: string, answer: Answer, scope: AnswerScope): Promise<RuleInfo | null> {

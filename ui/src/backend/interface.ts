@@ -6,14 +6,17 @@ import type {
   Explanation,
   ExportFormat,
   FolderInfo,
+  GrantInfo,
   HostReport,
   LaunchPreview,
   LaunchRequest,
   NetworkPolicy,
+  NewGrant,
   NewRule,
   Problem,
   RuleInfo,
   RunningProcess,
+  SessionGrant,
   SessionInfo,
   Settings,
   Snapshot,
@@ -96,6 +99,12 @@ export interface Backend {
   /** Rejects with the engine's reason when the pattern is none. */
   addRule(rule: NewRule): Promise<RuleInfo>;
   removeRule(id: number): Promise<void>;
+  /** What a session is granted, and what became of it; nothing without a network of its own. */
+  sessionGrants(id: string): Promise<SessionGrant[]>;
+  /** Opens a port or a socket; rejects with the engine's reason, and keeps nothing then. */
+  addGrant(grant: NewGrant): Promise<GrantInfo>;
+  /** Closes it, and cuts what is open through it. */
+  revokeGrant(id: number): Promise<void>;
   /** The rule that the answer stored; null for an answer that holds once. */
   answerPrompt(id: string, answer: Answer, scope: AnswerScope): Promise<RuleInfo | null>;
   /** Stops a question's countdown while the operator is at it. */

@@ -8,13 +8,16 @@ import type {
   Explanation,
   ExportFormat,
   FolderInfo,
+  GrantInfo,
   HostReport,
   LaunchPreview,
   LaunchRequest,
   NetworkPolicy,
+  NewGrant,
   NewRule,
   RuleInfo,
   RunningProcess,
+  SessionGrant,
   SessionInfo,
   Settings,
   Snapshot,
@@ -54,6 +57,9 @@ interface Commands {
   network_policy: { args: { id: string }; answer: NetworkPolicy };
   add_rule: { args: { rule: NewRule }; answer: RuleInfo };
   remove_rule: { args: { id: number }; answer: null };
+  session_grants: { args: { id: string }; answer: SessionGrant[] };
+  add_grant: { args: { grant: NewGrant }; answer: GrantInfo };
+  revoke_grant: { args: { id: number }; answer: null };
   answer_prompt: { args: { id: string; answer: Answer; scope: AnswerScope }; answer: RuleInfo | null };
   hold_prompt: { args: { id: string }; answer: null };
   release_prompt: { args: { id: string }; answer: null };
@@ -128,6 +134,9 @@ export const tauriBackend: Backend = {
   networkPolicy: (id) => call("network_policy", { id }),
   addRule: (rule) => call("add_rule", { rule }),
   removeRule: async (id) => void (await call("remove_rule", { id })),
+  sessionGrants: (id) => call("session_grants", { id }),
+  addGrant: (grant) => call("add_grant", { grant }),
+  revokeGrant: async (id) => void (await call("revoke_grant", { id })),
   answerPrompt: (id, answer, scope) => call("answer_prompt", { id, answer, scope }),
   holdPrompt: async (id) => void (await call("hold_prompt", { id })),
   releasePrompt: async (id) => void (await call("release_prompt", { id })),

@@ -1,6 +1,7 @@
 import { getContext, setContext, tick } from "svelte";
 import type {
   FoldedPrompts,
+  GrantInfo,
   HostReport,
   LaunchRequest,
   Preset,
@@ -86,6 +87,7 @@ export class App {
   readonly prompts: Prompt[] = $derived(this.#engine.prompts);
   readonly folded: FoldedPrompts[] = $derived(this.#engine.folded);
   readonly rules: RuleInfo[] = $derived(this.#engine.rules);
+  readonly grants: GrantInfo[] = $derived(this.#engine.grants);
   readonly feed: Feed = $derived(this.#engine.feed);
   layout: Layout = $state.raw(emptyLayout);
   dialog: Dialog | null = $state.raw(null);

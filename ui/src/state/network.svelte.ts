@@ -1,4 +1,12 @@
-import type { Answer, AnswerScope, NewRule, Prompt, RuleInfo } from "../backend/generated";
+import type {
+  Answer,
+  AnswerScope,
+  GrantInfo,
+  NewGrant,
+  NewRule,
+  Prompt,
+  RuleInfo,
+} from "../backend/generated";
 import { problemOf } from "../backend/interface";
 import { Notifier } from "../features/prompt/notifier";
 import { asker, targetOf } from "../features/prompt/words";
@@ -126,6 +134,19 @@ export class Network {
     this.#remember(`Removed: ${rule.words}`, () =>
       this.#app.backend.addRule({ pattern, allow, sessionId, workspace }),
     );
+  }
+
+  /** Opens a port or a socket, with a way back; rejects with the engine's reason. */
+  async addGrant(grant: NewGrant): Promise<GrantInfo> {
+    const made = await this.#app.backend.addGrant(grant);
+    this.#remember(`Granted: ${made.words}`, () => this.#app.backend.revokeGrant(made.id));
+    return made;
+  }
+
+  /** Closes it and cuts what is open. There is no way back but to grant it again, on purpose. */
+  async revokeGrant(grant: GrantInfo): Promise<void> {
+    await this.#app.backend.revokeGrant(grant.id);
+    this.#app.announce(`Revoked: ${grant.words}.`);
   }
 
   #remember(text: string, undo: Done["undo"]): void {

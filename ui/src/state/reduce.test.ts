@@ -50,6 +50,7 @@ const empty: EngineState = {
   prompts: [],
   folded: [],
   rules: [],
+  grants: [],
   feed: emptyFeed,
 };
 
@@ -77,6 +78,8 @@ function session(id: string, more: Partial<SessionInfo> = {}): SessionInfo {
       backend: "native",
       network: null,
       extraDomains: [],
+      portForwards: [],
+      socketGrants: [],
       mode: "chat",
       protectedPaths: [],
       cols: 80,
@@ -193,6 +196,7 @@ describe("questions", () => {
       prompts: [prompt("b", { firstMs: 2 }), prompt("a", { firstMs: 1 })],
       folded: [],
       rules: [],
+      grants: [],
     };
     expect(ids(fromSnapshot({ ...empty, layout: null, ...snapshot }))).toEqual(["a", "b"]);
   });

@@ -1,6 +1,7 @@
 import type {
   FoldedPrompts,
   Gap,
+  GrantInfo,
   HostReport,
   LaunchRequest,
   Preset,
@@ -33,6 +34,8 @@ export interface EngineState {
   folded: FoldedPrompts[];
   /** The operator's rules, oldest first. */
   rules: RuleInfo[];
+  /** Ports and sockets that are let through sandboxes' walls, oldest first. */
+  grants: GrantInfo[];
   /** What was told of refusals and connections since the window began. */
   feed: Feed;
 }
@@ -43,7 +46,7 @@ const MAX_RECENT = 20;
 /** The state that a snapshot stands for; its layout is the window's own affair. */
 export function fromSnapshot(snapshot: Snapshot): EngineState {
   const { host, sessions, settings, presets, recentFolders, lastChoices, home, version, notices } = snapshot;
-  const { prompts, folded, rules } = snapshot;
+  const { prompts, folded, rules, grants } = snapshot;
   return {
     host,
     sessions,
@@ -57,6 +60,7 @@ export function fromSnapshot(snapshot: Snapshot): EngineState {
     prompts: prompts.reduce(withPrompt, []),
     folded,
     rules,
+    grants,
     feed: emptyFeed,
   };
 }
@@ -89,6 +93,8 @@ export function reduce(state: EngineState, event: UiEvent): EngineState {
       return { ...state, folded: withFolded(state.folded, event.folded) };
     case "rules":
       return { ...state, rules: event.rules };
+    case "grants":
+      return { ...state, grants: event.grants };
     case "activated":
     case "closeRequested":
       return state;

@@ -276,3 +276,67 @@ test("without a rule the view teaches what makes one", () =>
       .getByText(/^No rule yet\./)
       .waitFor();
   }));
+
+// REQ EG-12
+test("what is let through is listed with where it is reached, and why it is not open", () =>
+  network("network-grants", async (page) => {
+    const grant = page.getByTestId("grant");
+    await grant.nth(3).waitFor();
+    assert.match(
+      await grant.nth(0).innerText(),
+      /Port 3000 inside\s+Revoke\s+opened here as 127\.0\.0\.1:8080 · 2 open/,
+    );
+    assert.match(await grant.nth(1).innerText(), /not open[\s\S]*port 5173 of this computer is taken/i);
+    assert.match(
+      await grant.nth(2).innerText(),
+      /127\.0\.0\.1:5432 of this computer[\s\S]*reached inside as 127\.0\.0\.1:5432 · for the workspace/,
+    );
+    assert.match(await grant.nth(3).innerText(), /Your ssh agent[\s\S]*ssh-agent\.sock/);
+  }));
+
+test("a grant is revoked at once, and its number is what goes", () =>
+  network("network-grants", async (page) => {
+    const grant = page.getByTestId("grant");
+    await grant.nth(3).waitFor();
+    await page.getByRole("button", { name: "Revoke: Your ssh agent" }).click();
+    await grant.nth(3).waitFor({ state: "detached" });
+    assert.deepEqual(await calls(page, "revokeGrant"), [[4]]);
+  }));
+
+test("a port is granted to the session, a socket to later sessions, and what never is says why", () =>
+  network("network-grants", async (page) => {
+    const form = page.getByRole("form", { name: "Grant a port or a socket" });
+    await form.getByText(/Everybody on this computer can connect to it/).waitFor();
+    await form.getByLabel("Ports").fill("4000:4001");
+    await form.getByRole("button", { name: "Grant" }).click();
+    await page.getByTestId("grant").filter({ hasText: "Port 4000 inside" }).waitFor();
+    await form.getByLabel("What is granted").selectOption("socket");
+    await form.getByLabel("Path of the socket").fill("/run/docker.sock");
+    await form.getByRole("button", { name: "Grant" }).click();
+    await form.getByText(/never let into a sandbox: it controls containers/).waitFor();
+    await form.getByLabel("Path of the socket").fill("/run/db.sock");
+    await form.getByLabel("How long the grant holds").selectOption("workspace");
+    await form.getByRole("button", { name: "Grant" }).click();
+    await page
+      .getByTestId("grant")
+      .filter({ hasText: /db\.sock[\s\S]*for later sessions/ })
+      .waitFor();
+    const workspace = "/home/mira/code/shop";
+    assert.deepEqual(await calls(page, "addGrant"), [
+      [{ kind: "portIn", what: "4000:4001", sessionId: "a", workspace: null }],
+      [{ kind: "socket", what: "/run/docker.sock", sessionId: "a", workspace: null }],
+      [{ kind: "socket", what: "/run/db.sock", sessionId: null, workspace }],
+    ]);
+  }));
+
+test("the agent is granted without a path", () =>
+  network("network-grants", async (page) => {
+    const form = page.getByRole("form", { name: "Grant a port or a socket" });
+    await form.getByLabel("What is granted").selectOption("agent");
+    await form.getByText(/sign with every key in it/).waitFor();
+    await form.getByRole("button", { name: "Grant" }).click();
+    await page.waitForFunction(() => window.fake.calls.some((call) => call.method === "addGrant"));
+    assert.deepEqual(await calls(page, "addGrant"), [
+      [{ kind: "socket", what: "ssh-agent", sessionId: "a", workspace: null }],
+    ]);
+  }));

@@ -118,6 +118,17 @@ const states = [
   ["sheet-why", "sheet-usual", why("microVM")],
   ["sheet-none", "sheet-usual", choose("none Your own shell")],
   ["sheet-ask-first", "sheet-usual", choose("Ask first")],
+  [
+    "sheet-grants",
+    "sheet-usual",
+    async (page) => {
+      await choose("Allowlist")(page);
+      await page.getByRole("button", { name: /^More/ }).click();
+      await page.getByLabel("Opened here from inside").fill("3000 5173:8080");
+      await page.getByLabel(/^Your ssh agent/).check();
+      await page.locator("[aria-busy=true]").waitFor({ state: "detached" });
+    },
+  ],
   ["sheet-gaps", "sheet-gaps", sheet],
   ["sheet-many-gaps", "sheet-many-gaps", sheet],
   ["sheet-command", "sheet-usual", choose("Command…")],
@@ -213,6 +224,27 @@ const states = [
       await openPalette(page);
       await page.keyboard.type("zzz");
     },
+  ],
+  [
+    "network-grants",
+    "network-grants",
+    view("Network", async (page) => {
+      await page.getByTestId("grant").nth(3).waitFor();
+      await page.getByTestId("grants").scrollIntoViewIfNeeded();
+    }),
+    atNoon,
+  ],
+  [
+    "network-grants-refused",
+    "network-grants",
+    view("Network", async (page) => {
+      await page.getByLabel("What is granted").selectOption("socket");
+      await page.getByLabel("Path of the socket").fill("/run/docker.sock");
+      await page.getByRole("button", { name: "Grant", exact: true }).click();
+      await page.getByText(/never let into a sandbox/).waitFor();
+      await page.getByText(/never let into a sandbox/).scrollIntoViewIfNeeded();
+    }),
+    atNoon,
   ],
   ["activity", "network", view("Activity"), atNoon],
   ["activity-narrow", "network", view("Activity"), { ...atNoon, width: 900, height: 600 }],

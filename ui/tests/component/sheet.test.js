@@ -48,6 +48,8 @@ test("Enter alone launches the last choice made in the folder", () =>
       backend: "native",
       network: "off",
       extraDomains: [],
+      portForwards: [],
+      socketGrants: [],
       mode: "review",
       protectedPaths: [`${SHOP}/migrations`],
     });
@@ -506,4 +508,30 @@ test("a press inside that ends outside does not close it", () =>
     await page.mouse.move(20, 500);
     await page.mouse.up();
     assert.ok(await sheet.isVisible());
+  }));
+
+// REQ EG-12
+test("ports and sockets are asked for under More, where the session has a network of its own", () =>
+  withSheet("sheet-usual", async (page, sheet) => {
+    await sheet.getByRole("button", { name: /^More/ }).click();
+    await sheet.getByText(/Granted one by one to sessions with a network of their own/).waitFor();
+    assert.equal(await sheet.getByLabel("Opened here from inside").count(), 0);
+    await sheet.getByRole("radio", { name: "Allowlist" }).check();
+    await sheet.getByLabel("Opened here from inside").fill("3000 http");
+    await sheet.getByText("“http” is no port").waitFor();
+    assert.ok(await openButton(sheet).isDisabled());
+    await sheet.getByLabel("Opened here from inside").fill("3000 5173:8080");
+    await sheet.getByLabel("Reached here from inside").fill("5432");
+    await sheet.getByLabel(/^Your ssh agent/).check();
+    await sheet.getByLabel("Sockets, one a line").fill("/run/db.sock");
+    await settled(page);
+    await openButton(sheet).click();
+    await sheet.waitFor({ state: "detached" });
+    const [[request]] = await calls(page, "launch");
+    assert.deepEqual(request.portForwards, [
+      { direction: "in", guestPort: 3000, hostPort: 3000 },
+      { direction: "in", guestPort: 5173, hostPort: 8080 },
+      { direction: "out", guestPort: 5432, hostPort: 5432 },
+    ]);
+    assert.deepEqual(request.socketGrants, [{ hostPath: "ssh-agent" }, { hostPath: "/run/db.sock" }]);
   }));

@@ -251,6 +251,8 @@ export function request(part: Partial<LaunchRequest> = {}): LaunchRequest {
     backend: "native",
     network: part.backend === "none" ? null : "open",
     extraDomains: [],
+    portForwards: [],
+    socketGrants: [],
     mode: "chat",
     protectedPaths: [],
     cols: 80,
@@ -365,6 +367,7 @@ export function snapshot(part: Partial<Snapshot> = {}): Snapshot {
     prompts: [],
     folded: [],
     rules: [],
+    grants: [],
     notices: [],
     ...part,
   };

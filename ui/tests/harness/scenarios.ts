@@ -23,7 +23,18 @@ import {
   usualHost,
 } from "./samples";
 
-import { fileRow, hourRows, manyRows, netRow, openRows, prompt, rules, usualRows } from "./traffic";
+import {
+  fileRow,
+  grants,
+  hourRows,
+  manyRows,
+  netRow,
+  openRows,
+  portTaken,
+  prompt,
+  rules,
+  usualRows,
+} from "./traffic";
 
 const folders: FakeWorld["folders"] = {
   [SHOP]: { repoRoot: SHOP, branch: "main" },
@@ -268,6 +279,12 @@ export const scenarios: Record<string, () => FakeWorld> = {
           activity: [netRow(1, "files.example.com", { denied: "networkOff", why: "the network is off" })],
         },
       },
+    ),
+  /** Ports and sockets are let through; one is not open. */
+  "network-grants": () =>
+    world(
+      { sessions: [asking], layout: tabs("a"), grants },
+      { network: { activity: usualRows }, grants: { problems: { 2: portTaken }, open: { 1: 2 } } },
     ),
   "network-many": () =>
     networkWorld(

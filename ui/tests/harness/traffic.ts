@@ -1,5 +1,13 @@
 /** What programs did, as the engine tells it: rows of the feed and questions to build scenarios from. */
-import type { ActivityRow, Actor, DenyReason, Prompt, RuleInfo } from "../../src/backend/generated";
+import type {
+  ActivityRow,
+  Actor,
+  DenyReason,
+  GrantInfo,
+  Problem,
+  Prompt,
+  RuleInfo,
+} from "../../src/backend/generated";
 import { HOME, NOON, SHOP } from "./samples";
 
 export function actor(name: string, command = name, parents: string[] = ["bash"]): Actor {
@@ -202,6 +210,64 @@ export function prompt(part: Partial<Prompt> = {}): Prompt {
     ...part,
   };
 }
+
+/** One of each kind; the second port is taken here. */
+export const grants: GrantInfo[] = [
+  {
+    id: 1,
+    kind: "portIn",
+    hostPort: 8080,
+    guestPort: 3000,
+    path: null,
+    sessionId: "a",
+    workspace: SHOP,
+    createdAtMs: NOON - 300_000,
+    words: "port 3000 inside, opened as 127.0.0.1:8080 of this computer, until the session a ends",
+  },
+  {
+    id: 2,
+    kind: "portIn",
+    hostPort: 5173,
+    guestPort: 5173,
+    path: null,
+    sessionId: null,
+    workspace: SHOP,
+    createdAtMs: NOON - 86_400_000,
+    words: `port 5173 inside, opened as 127.0.0.1:5173 of this computer, for every session that starts in ${SHOP}`,
+  },
+  {
+    id: 3,
+    kind: "portOut",
+    hostPort: 5432,
+    guestPort: 5432,
+    path: null,
+    sessionId: null,
+    workspace: SHOP,
+    createdAtMs: NOON - 86_400_000,
+    words: `127.0.0.1:5432 of this computer, opened as port 5432 inside, for every session that starts in ${SHOP}`,
+  },
+  {
+    id: 4,
+    kind: "socket",
+    hostPort: null,
+    guestPort: null,
+    path: "ssh-agent",
+    sessionId: "a",
+    workspace: SHOP,
+    createdAtMs: NOON - 200_000,
+    words: "your ssh agent, until the session a ends",
+  },
+];
+
+export const portTaken: Problem = {
+  code: "HOST_PORT_TAKEN",
+  message: "port 5173 of this computer is taken",
+  causes: [],
+  fix: {
+    text: "Name another port of this computer behind a colon, as in 3000:8080, or end the program that has it.",
+    command: null,
+  },
+};
 
 export const rules: RuleInfo[] = [
   {

@@ -2,7 +2,9 @@
 import type { BackendChoice } from "./BackendChoice";
 import type { Mode } from "./Mode";
 import type { NetworkMode } from "./NetworkMode";
+import type { PortForward } from "./PortForward";
 import type { Program } from "./Program";
+import type { SocketGrant } from "./SocketGrant";
 
 /**
  * What the new-session sheet sends.
@@ -28,6 +30,14 @@ network: NetworkMode | null,
  * Extra allowed domains for this session (REQ TM-5); only with `allowlist` and `ask`.
  */
 extraDomains: Array<string>, 
+/**
+ * Loopback ports to forward (REQ EG-12); only where the session has a network of its own.
+ */
+portForwards: Array<PortForward>, 
+/**
+ * Host sockets to let in (REQ EG-12); only where the session has a network of its own.
+ */
+socketGrants: Array<SocketGrant>, 
 /**
  * Mode.
  */

@@ -3,4 +3,4 @@
 /**
  * How an attempt came.
  */
-export type Route = "connect" | "http" | "socks" | "transparent" | "dns" | "forward";
+export type Route = "connect" | "http" | "socks" | "transparent" | "dns" | "forward" | "socket";

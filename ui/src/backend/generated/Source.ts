@@ -3,4 +3,4 @@
 /**
  * Where an allowlist entry comes from (REQ EG-5).
  */
-export type Source = "baseline" | "github" | "spec" | "operator";
+export type Source = "baseline" | "github" | "spec" | "operator" | "grant";

@@ -47,6 +47,8 @@ export function sourceName(source: Source): string {
       return "This session’s own";
     case "operator":
       return "Your rules";
+    case "grant":
+      return "Your grants";
   }
 }
 
@@ -64,6 +66,8 @@ export function routeWords(route: Route): string {
       return "name look-up";
     case "forward":
       return "port forward";
+    case "socket":
+      return "socket of this computer";
   }
 }
 

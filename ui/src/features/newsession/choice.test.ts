@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { LaunchRequest, Preset, SandboxBackend } from "../../backend/generated";
+import { NO_GRANTS } from "../grants/words";
 import { initialChoice, lastChoiceFor, requestOf, unfinished, type Choice, type Offer } from "./choice";
 
 const HOME = "/home/mira";
@@ -27,6 +28,8 @@ function last(part: Partial<LaunchRequest> = {}): LaunchRequest {
     backend: "native",
     network: "off",
     extraDomains: [],
+    portForwards: [],
+    socketGrants: [],
     mode: "review",
     protectedPaths: [`${HOME}/shop/db`],
     ...SIZE,
@@ -42,7 +45,36 @@ const whole: Choice = {
   extraDomains: "",
   mode: "chat",
   protectedPaths: "",
+  grants: NO_GRANTS,
 };
+
+// REQ EG-12
+describe("ports and sockets", () => {
+  const agent = { ...NO_GRANTS, agent: true, portsIn: "3000" };
+
+  test("are asked for only where the session has a network of its own", () => {
+    for (const network of ["allowlist", "ask", "off"] as const) {
+      const request = requestOf({ ...whole, network, grants: agent }, HOME, SIZE);
+      expect(request?.socketGrants).toEqual([{ hostPath: "ssh-agent" }]);
+      expect(request?.portForwards).toEqual([{ direction: "in", guestPort: 3000, hostPort: 3000 }]);
+    }
+    for (const bare of [{ network: "open" }, { network: "off", backend: "none" }] as const) {
+      const request = requestOf({ ...whole, ...bare, grants: agent }, HOME, SIZE);
+      expect([request?.portForwards, request?.socketGrants]).toEqual([[], []]);
+    }
+  });
+
+  test("are not taken from a last choice", () => {
+    const granted = last({ socketGrants: [{ hostPath: "ssh-agent" }] });
+    expect(initialChoice(offer("native"), "/a", granted).grants).toEqual(NO_GRANTS);
+  });
+
+  test("what cannot be sent is named", () => {
+    const wrong = { ...whole, network: "off", grants: { ...NO_GRANTS, portsIn: "x" } } as const;
+    expect(unfinished(wrong)).toContain("“x”");
+    expect(unfinished({ ...wrong, network: "open" })).toBeUndefined();
+  });
+});
 
 describe("what the sheet starts from", () => {
   test("without a last choice the strongest sandbox that is there is taken", () => {

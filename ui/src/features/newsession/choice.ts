@@ -9,6 +9,7 @@ import type {
   SandboxBackend,
 } from "../../backend/generated";
 import { fullPath } from "../../shared/visible";
+import { NO_GRANTS, requestedGrants, unfinishedGrants, type GrantChoice } from "../grants/words";
 
 /** What the sheet holds while it is open. */
 export interface Choice {
@@ -23,6 +24,8 @@ export interface Choice {
   mode: Mode;
   /** As typed, one path a line. */
   protectedPaths: string;
+  /** Never taken from a last choice: what is let through is asked for each time. */
+  grants: GrantChoice;
 }
 
 /** What the choice is made from. */
@@ -66,6 +69,7 @@ export function initialChoice(offer: Offer, folder: string, last: LaunchRequest 
       extraDomains: "",
       mode: "chat",
       protectedPaths: "",
+      grants: NO_GRANTS,
     };
   }
   const wanted = last.backend === "auto" ? best(offer) : last.backend;
@@ -78,6 +82,7 @@ export function initialChoice(offer: Offer, folder: string, last: LaunchRequest 
     extraDomains: last.extraDomains.join("\n"),
     mode: last.mode,
     protectedPaths: last.protectedPaths.join("\n"),
+    grants: NO_GRANTS,
   };
 }
 
@@ -89,12 +94,18 @@ export function unfinished(choice: Choice): string | undefined {
   if (choice.backend === undefined) return "Choose a sandbox.";
   const relative = paths(choice.protectedPaths).find((path) => !/^(\/|~$|~\/)/.test(path));
   if (relative !== undefined) return `Protected path “${relative}” must start from / or ~.`;
+  if (takesGrants(choice)) return unfinishedGrants(choice.grants);
   return undefined;
 }
 
 /** Whether a network lets listed domains through, so that more can be listed. */
 export function takesDomains(network: NetworkMode): boolean {
   return network === "allowlist" || network === "ask";
+}
+
+/** Whether a session has walls of its own, through which something can be let. */
+export function takesGrants({ backend, network }: Pick<Choice, "backend" | "network">): boolean {
+  return backend !== "none" && network !== "open";
 }
 
 function domains(text: string): string[] {
@@ -124,6 +135,7 @@ export function requestOf(
     backend,
     network: bare ? null : choice.network,
     extraDomains: bare || !takesDomains(choice.network) ? [] : domains(choice.extraDomains),
+    ...requestedGrants(takesGrants(choice) ? choice.grants : NO_GRANTS),
     mode: bare ? "chat" : choice.mode,
     protectedPaths: bare ? [] : paths(choice.protectedPaths).map((path) => fullPath(path, home)),
     ...size,

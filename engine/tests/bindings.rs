@@ -4,8 +4,8 @@
 
 use kotak_engine::api::{
     ActivityPage, ActivityQuery, Answer, AnswerScope, Explanation, ExportFormat, LaunchPreview,
-    LaunchRequest, NetworkPolicy, NewGrant, NewRule, RunningProcess, SessionGrant, Settings, Snapshot,
-    Timeline, UiEvent,
+    LaunchRequest, NetworkPolicy, NewGrant, NewRule, RunningProcess, SessionGrant, Settings,
+    Snapshot, Timeline, UiEvent,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -188,9 +188,18 @@ fn a_host_database_is_reached_from_inside_only_through_a_forward() {
         let sandbox = Sandbox::new(network, &[]).with(&["--forward-out", &forward]);
         let mut driver = sandbox.driver();
         let before = database.connections();
-        let answer = inside(&mut driver, INSIDE, "SELECT");
+        let dialled = driver.ask(json!({ "op": "dial", "port": INSIDE, "as": "held" }));
+        assert_eq!(dialled["dialled"], json!(true), "{network}: {dialled}");
+        let answer = driver.ask(json!({ "op": "say", "as": "held", "text": "SELECT" }));
         assert_eq!(answer["answer"], "database: SELECT", "{network}: {answer}");
         assert_eq!(database.connections(), before + 1);
+        // While it is open it can be told who has it.
+        until("the row with its process", || {
+            let rows = sandbox.log().rows;
+            let found = granted(&rows, "network-outbound", &target);
+            let process = found.first()?.process.as_ref()?;
+            (process.name == "python3").then_some(())
+        });
         // The forward leads there and nowhere else: the proxies refuse the host's loopback as ever.
         assert_eq!(driver.ask(connect.clone())["status"], json!(403));
         for at in [port, other_port] {
@@ -201,11 +210,7 @@ fn a_host_database_is_reached_from_inside_only_through_a_forward() {
         assert_eq!(database.connections(), before + 1, "{network}");
         let log = sandbox.log();
         let rows = granted(&log.rows, "network-outbound", &target);
-        let [row] = rows.as_slice() else {
-            panic!("{network}: {:#?}", log.rows);
-        };
-        let process = row.process.as_ref().map(|actor| actor.name.as_str());
-        assert_eq!(process, Some("python3"), "{row:#?}");
+        assert_eq!(rows.len(), 1, "{network}: {:#?}", log.rows);
         // What the address guard refuses comes before what the mode refuses.
         log.refused(&target, DenyReason::AddressRange, "python3");
     }
@@ -307,6 +312,7 @@ fn what_cannot_be_granted_is_said_with_its_code_and_nothing_runs() {
         ("off", ["--forward-in", &taken_in], "HOST_PORT_TAKEN"),
         ("off", ["--forward-in", "3128:9000"], "GRANT_PORT_OWN"),
         ("off", ["--forward-out", "1:2:3"], "GRANT_PORT_INVALID"),
+        ("off", ["--forward-out", "9000:2375"], "PORT_CONTROLS_HOST"),
         ("open", ["--forward-in", "8123"], "GRANTS_WITH_OPEN_NETWORK"),
         (
             "open",

@@ -85,7 +85,7 @@ impl NewGrant {
     pub fn checked(&self) -> Result<Grant, GrantError> {
         Ok(match self.kind {
             GrantKind::PortIn => Grant::PortIn(Ports::parse(&self.what)?),
-            GrantKind::PortOut => Grant::PortOut(Ports::parse(&self.what)?),
+            GrantKind::PortOut => Grant::port_out(Ports::parse(&self.what)?)?,
             GrantKind::Socket => Grant::Socket(SocketName::parse(&self.what)?),
         })
     }
@@ -138,7 +138,7 @@ impl GrantInfo {
         };
         match self.kind {
             GrantKind::PortIn => ports().map(Grant::PortIn),
-            GrantKind::PortOut => ports().map(Grant::PortOut),
+            GrantKind::PortOut => Grant::port_out(ports()?).ok(),
             GrantKind::Socket => {
                 let path = self.path.as_deref()?;
                 SocketName::parse(path).ok().map(Grant::Socket)

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt;
 use std::num::NonZeroU16;
+use std::ops::RangeInclusive;
 use ts_rs::TS;
 
 /// Instead of a path: the agent that `SSH_AUTH_SOCK` of the host names.
@@ -19,6 +20,19 @@ pub const MOST_GRANTS: usize = 64;
 /// SOCKS5 proxy, HTTPS and the HTTP proxy. A forward in would give the host's other users the
 /// session's proxies, and a forward out would stand in their way.
 const OWN_PORTS: [u16; 6] = [22, 53, 80, 443, 1080, 3128];
+
+/// Ports of the host behind which stands what controls it, as long as they are used as they usually
+/// are: the container engine's interface, and the display.
+const CONTROL_PORTS: [(RangeInclusive<u16>, &str); 2] = [
+    (
+        2375..=2376,
+        "a container engine's interface, by which the whole host is controlled",
+    ),
+    (
+        6000..=6063,
+        "a display's, on which keys can be read and typed for others",
+    ),
+];
 
 /// What is granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, TS)]
@@ -77,6 +91,14 @@ pub enum GrantError {
         /// Which.
         port: u16,
     },
+    /// Whoever speaks to that port of the host is outside of every sandbox.
+    #[error("port {port} of the host is never let into a sandbox: it is {why}")]
+    ControlPort {
+        /// Which.
+        port: u16,
+        /// What usually stands there.
+        why: &'static str,
+    },
     /// A socket's path is relative, too long, or holds a NUL or a control character.
     #[error("\"{path}\" is not the absolute path of a socket")]
     SocketPath {
@@ -104,6 +126,7 @@ impl Coded for GrantError {
         match self {
             Self::Port { .. } => "GRANT_PORT_INVALID",
             Self::OwnPort { .. } => "GRANT_PORT_OWN",
+            Self::ControlPort { .. } => "PORT_CONTROLS_HOST",
             Self::SocketPath { .. } => "GRANT_SOCKET_PATH_INVALID",
             Self::Conflict { .. } => "GRANTS_CONFLICT",
             Self::TooMany { .. } => "TOO_MANY_GRANTS",
@@ -121,6 +144,9 @@ impl Coded for GrantError {
                 "Use a port inside other than {}.",
                 OWN_PORTS.map(|port| port.to_string()).join(", ")
             ),
+            Self::ControlPort { .. } => {
+                "Leave it out, or let the service listen on another port.".to_owned()
+            }
             Self::SocketPath { .. } => {
                 format!("Give the whole path, from the root, or {SSH_AGENT}.")
             }
@@ -195,6 +221,21 @@ impl SocketName {
 }
 
 impl Grant {
+    /// A port of the host, reached from inside.
+    ///
+    /// # Errors
+    /// [`GrantError::ControlPort`].
+    pub fn port_out(ports: Ports) -> Result<Self, GrantError> {
+        let port = ports.host.get();
+        match CONTROL_PORTS
+            .iter()
+            .find(|(range, _)| range.contains(&port))
+        {
+            Some((_, why)) => Err(GrantError::ControlPort { port, why }),
+            None => Ok(Self::PortOut(ports)),
+        }
+    }
+
     /// What it grants.
     #[must_use]
     pub fn kind(&self) -> GrantKind {
@@ -222,7 +263,7 @@ impl Grant {
     pub fn stored(kind: GrantKind, value: &str) -> Option<Self> {
         match kind {
             GrantKind::PortIn => Ports::stored(value).map(Self::PortIn),
-            GrantKind::PortOut => Ports::stored(value).map(Self::PortOut),
+            GrantKind::PortOut => Self::port_out(Ports::stored(value)?).ok(),
             GrantKind::Socket => SocketName::parse(value).ok().map(Self::Socket),
         }
     }
@@ -313,17 +354,17 @@ impl PortForward {
     /// The grant that it asks for.
     ///
     /// # Errors
-    /// A port inside that is 0 or the session's own.
+    /// A port inside that is 0 or the session's own, or a port of the host that controls it.
     pub fn checked(&self) -> Result<Grant, GrantError> {
         let guest = NonZeroU16::new(self.guest_port).ok_or_else(|| GrantError::Port {
             text: self.guest_port.to_string(),
         })?;
         let host = NonZeroU16::new(self.host_port).unwrap_or(guest);
         let ports = Ports { host, guest }.checked()?;
-        Ok(match self.direction {
-            ForwardDirection::In => Grant::PortIn(ports),
-            ForwardDirection::Out => Grant::PortOut(ports),
-        })
+        match self.direction {
+            ForwardDirection::In => Ok(Grant::PortIn(ports)),
+            ForwardDirection::Out => Grant::port_out(ports),
+        }
     }
 }
 
@@ -383,6 +424,20 @@ mod tests {
         }
         // Of the host they are ports as any other.
         assert!(Ports::parse("8080:80").is_ok());
+    }
+
+    #[test]
+    fn a_port_of_the_host_that_controls_it_is_reached_from_no_sandbox() {
+        use ForwardDirection::{In, Out};
+        for port in [2375, 2376, 6000, 6010] {
+            let refused = forward(Out, 9000, port).checked().unwrap_err();
+            assert_eq!(refused.code(), "PORT_CONTROLS_HOST", "{port}");
+            // A server inside may be opened there: nothing of the host is reached by it.
+            assert!(forward(In, 9000, port).checked().is_ok(), "{port}");
+            let kept = format!("{port}:9000");
+            assert_eq!(Grant::stored(GrantKind::PortOut, &kept), None);
+        }
+        assert!(forward(Out, 6000, 5999).checked().is_ok());
     }
 
     #[test]

@@ -36,6 +36,40 @@ fn rows(desk: &Desk, options: &[&str]) -> Vec<ActivityRow> {
 }
 
 #[test]
+fn a_grant_is_made_listed_and_revoked_and_what_cannot_be_is_said() {
+    // REQ EG-12
+    let desk = Desk::new();
+    let grants = |args: &[&str]| desk.finish(&[&["grants"], args].concat());
+    assert_eq!(grants(&["list"]).stdout, "no grants yet\n");
+    let added = grants(&["add", "--forward-in", "3000:8080"]);
+    added.succeeded();
+    assert!(
+        added.stdout.starts_with(
+            "1  port 3000 inside, opened as 127.0.0.1:8080 of this computer, for every session"
+        ),
+        "{added:?}"
+    );
+    assert_eq!(grants(&["list"]).stdout, added.stdout);
+    for (what, code) in [
+        (["--forward-in", "http"], "GRANT_PORT_INVALID"),
+        (["--forward-out", "3128"], "GRANT_PORT_OWN"),
+        (["--forward-out", "9000:2375"], "PORT_CONTROLS_HOST"),
+        (["--socket", "x.sock"], "GRANT_SOCKET_PATH_INVALID"),
+        (["--socket", "/run/docker.sock"], "SOCKET_CONTROLS_HOST"),
+        (["--socket", "/nowhere/x.sock"], "SOCKET_MISSING"),
+    ] {
+        grants(&[&["add"], what.as_slice()].concat()).refused(2, code);
+    }
+    grants(&["add"]).refused(2, "USAGE");
+    grants(&["add", "--forward-in", "1", "--forward-out", "2"]).refused(2, "USAGE");
+    let nobody = ["add", "--session", "nobody", "--forward-in", "3000"];
+    grants(&nobody).refused(2, "NO_SUCH_SESSION");
+    grants(&["remove", "1"]).succeeded();
+    grants(&["remove", "1"]).refused(2, "NO_SUCH_GRANT");
+    assert_eq!(grants(&["list"]).stdout, "no grants yet\n");
+}
+
+#[test]
 fn a_refusal_is_in_the_log_with_its_process_and_explained_the_same() {
     let desk = Desk::new();
     assert_eq!(desk.finish(&["log"]).stdout, "nothing yet\n");

@@ -187,7 +187,7 @@ async fn a_socket_that_controls_the_host_is_refused_before_anything_runs() {
     let refused = rig.engine.launch(request).await.unwrap_err();
     assert_eq!(refused.code, "SOCKET_CONTROLS_HOST");
     let id = rig.serving(rig.with(&[], &[])).await;
-    let kotak = rig.kotak.path().join("run/desk.sock");
+    let kotak = Dirs::under(rig.kotak.path()).run.join("desk.sock");
     for (path, code) in [
         (docker, "SOCKET_CONTROLS_HOST"),
         (kotak.to_str().unwrap(), "SOCKET_CONTROLS_HOST"),

@@ -107,6 +107,7 @@ describe("what the sheet starts from", () => {
       extraDomains: "",
       mode: "review",
       protectedPaths: `${HOME}/shop/db`,
+      grants: NO_GRANTS,
     });
   });
 
@@ -132,6 +133,8 @@ describe("what the sheet sends", () => {
       backend: "native",
       network: "open",
       extraDomains: [],
+      portForwards: [],
+      socketGrants: [],
       mode: "chat",
       protectedPaths: [`${HOME}/shop/db`, "/etc/x"],
       ...SIZE,
@@ -180,6 +183,8 @@ describe("what the sheet sends", () => {
       backend: "none",
       network: null,
       extraDomains: [],
+      portForwards: [],
+      socketGrants: [],
       mode: "chat",
       protectedPaths: [],
     });

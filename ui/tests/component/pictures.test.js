@@ -125,7 +125,7 @@ const states = [
       await choose("Allowlist")(page);
       await page.getByRole("button", { name: /^More/ }).click();
       await page.getByLabel("Opened here from inside").fill("3000 5173:8080");
-      await page.getByLabel(/^Your ssh agent/).check();
+      await page.getByLabel(/Your ssh agent/).check();
       await page.locator("[aria-busy=true]").waitFor({ state: "detached" });
     },
   ],

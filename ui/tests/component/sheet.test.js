@@ -476,7 +476,7 @@ test("the whole sheet is reached by Tab, and Tab stays inside", () =>
       "Why, and what to do: microVM is not available",
       "native Namespaces on this kernel",
       "Open · not observed",
-      "More: mode, protected paths",
+      "More: mode, protected paths, ports",
       "Cancel",
       "Open ↵",
     ]);
@@ -522,7 +522,7 @@ test("ports and sockets are asked for under More, where the session has a networ
     assert.ok(await openButton(sheet).isDisabled());
     await sheet.getByLabel("Opened here from inside").fill("3000 5173:8080");
     await sheet.getByLabel("Reached here from inside").fill("5432");
-    await sheet.getByLabel(/^Your ssh agent/).check();
+    await sheet.getByLabel(/Your ssh agent/).check();
     await sheet.getByLabel("Sockets, one a line").fill("/run/db.sock");
     await settled(page);
     await openButton(sheet).click();

@@ -77,8 +77,13 @@ impl Forward {
 
     /// Closes it, and cuts what is open: each says that the grant was revoked. Returns once the
     /// listener is closed.
-    pub async fn revoke(mut self) {
+    pub async fn revoke(self) {
         self.revoked.send_replace(true);
+        self.end().await;
+    }
+
+    /// Closes it with its session. Returns once the listener is closed.
+    pub async fn end(mut self) {
         self.tasks.shutdown().await;
     }
 }

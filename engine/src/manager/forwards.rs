@@ -1,6 +1,6 @@
 //! The granted ways of one session: opened, listed, revoked (REQ EG-12).
 
-use super::network::FromInside;
+use super::from_inside::FromInside;
 use crate::api::{GrantInfo, SessionGrant};
 use crate::egress::forward::{Forward, Reach};
 use crate::egress::gate::{Boxed, Route};
@@ -203,6 +203,18 @@ impl SessionForwards {
                     "a grant is not open: {}",
                     problem.message
                 );
+            }
+        }
+    }
+
+    /// Closes everything with the session; nothing is opened any more.
+    pub(super) async fn end(&self) {
+        let mut begun = self.turn.lock().await;
+        *begun = false;
+        let ways = std::mem::take(&mut *self.ways());
+        for way in ways.into_values() {
+            if let Ok(opened) = way.outcome {
+                opened.forward.end().await;
             }
         }
     }

@@ -6,6 +6,7 @@ mod engine;
 mod exec;
 mod feed;
 mod forwards;
+mod from_inside;
 mod grants_api;
 mod handle;
 mod host;

@@ -2,34 +2,28 @@
 //! and its journal; and the questions of all.
 
 use super::forwards::SessionForwards;
+use super::from_inside::{GuardWho, pair_sockets};
 use super::grants_api;
 use super::prompts::Prompts;
-use crate::api::{ActivityRow, Actor, GrantInfo, NetworkCounts, RuleInfo, SessionGrant, UiEvent};
+use crate::api::{ActivityRow, GrantInfo, NetworkCounts, RuleInfo, SessionGrant, UiEvent};
 use crate::backend::{Bridge, SandboxBackend};
 use crate::egress::ask::{AskFirst, Clock, SessionFacts};
 use crate::egress::decide::Source;
-use crate::egress::gate::{Boxed, Gate, Route};
+use crate::egress::gate::Gate;
 use crate::egress::journal::{Counted, Journal, Live, RowIds, SessionRun, Sink, Tally};
 use crate::egress::limits::Limits;
-use crate::egress::pair::{PairSockets, ProxyPair};
+use crate::egress::pair::ProxyPair;
 use crate::egress::resolve::HostResolver;
 use crate::egress::rules::{OperatorRule, RuleSet};
-use crate::egress::session::{SessionNetwork, WhoAsks};
-use crate::egress::stream::{Accept, Accepted};
+use crate::egress::session::SessionNetwork;
 use crate::error::{Coded, Fix, Problem};
 use crate::events::Bus;
-use crate::process::{HostSockets, Inside, Listener, SessionSockets, Tree};
+use crate::process::{HostSockets, Tree};
 use crate::spec::{Grant, HostPattern, NetworkMode};
 use crate::store::{GrantStart, Recorder, RuleFilter, SessionNetworkRecord, Store};
-use kotak_guard::proto::Transport;
 use std::collections::HashMap;
 use std::fmt;
-use std::io;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// Most bytes of a command line that is shown.
-const COMMAND_BYTES: usize = 4096;
 
 /// A restricted network as it was prepared: what the spec and the built-in lists say.
 #[derive(Debug, Clone)]
@@ -344,17 +338,19 @@ impl Networks {
         Ok(running)
     }
 
-    /// Closes a session's ways out and in; its questions and its own grants go.
-    pub(super) fn close(&self, session: &str) {
+    /// Closes a session's ways out and in; its questions and its own grants go. What is given back
+    /// has the granted ways, which are closed when it goes.
+    pub(super) fn close(&self, session: &str) -> Option<Arc<Running>> {
         let running = self.sessions().remove(session);
         self.titles
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .remove(session);
-        if let Some(running) = running {
+        if let Some(running) = &running {
             running.network.end();
             self.store.grants_ended(session);
         }
+        running
     }
 
     /// Sessions follow in tasks of their own: the store's thread does not wait for them.
@@ -447,78 +443,4 @@ impl Sink for EngineSink {
     fn counts(&self, run: &SessionRun, counts: NetworkCounts, fresh_refusals: u64) {
         (self.counts)(&run.id, counts, fresh_refusals);
     }
-}
-
-/// Asks the guard who connects.
-struct GuardWho(Inside);
-
-impl WhoAsks for GuardWho {
-    fn who(&self, route: Route, client: SocketAddr) -> Boxed<'_, Option<Actor>> {
-        Box::pin(async move {
-            let found = match route {
-                // A query comes by either, mostly by UDP.
-                Route::Dns => match self.0.who_connects(Transport::Udp, client, None).await {
-                    None => self.0.who_connects(Transport::Tcp, client, None).await,
-                    found => found,
-                },
-                Route::Connect
-                | Route::Http
-                | Route::Socks
-                | Route::Transparent
-                | Route::Forward
-                | Route::Socket => self.0.who_connects(Transport::Tcp, client, None).await,
-            };
-            found.map(|found| Actor {
-                pid: found.pid,
-                name: shown(&found.comm),
-                executable: found.executable.as_deref().map(shown),
-                command: shown(&found.argv.join(" ")),
-                cwd: found.cwd.as_deref().map(shown),
-                parents: found.parents.iter().map(|name| shown(name)).collect(),
-            })
-        })
-    }
-}
-
-/// Text of a program, bounded, with everything that could mislead made visible.
-fn shown(text: &str) -> String {
-    crate::text::printable_start(text, COMMAND_BYTES / 4)
-}
-
-/// A listener inside, as the proxies accept on it.
-pub(super) struct FromInside(pub(super) Listener);
-
-impl Accept for FromInside {
-    fn accept(&mut self) -> Boxed<'_, io::Result<Accepted>> {
-        Box::pin(async move {
-            let accepted = self.0.accept().await?;
-            if let Err(error) = accepted.stream.set_nodelay() {
-                tracing::debug!(%error, "a socket could not be tuned");
-            }
-            Ok(Accepted {
-                stream: Box::new(accepted.stream),
-                client: accepted.client,
-                local: accepted.local,
-            })
-        })
-    }
-}
-
-fn pair_sockets(sockets: SessionSockets) -> PairSockets {
-    let boxed = |listener| -> Box<dyn Accept> { Box::new(FromInside(listener)) };
-    let mut pair = PairSockets {
-        http: vec![boxed(sockets.http)],
-        socks: vec![boxed(sockets.socks)],
-        ..PairSockets::default()
-    };
-    if let Some(direct) = sockets.direct {
-        pair.dns_udp = vec![direct.dns_udp];
-        pair.dns_tcp = vec![boxed(direct.dns_tcp)];
-        pair.transparent = direct
-            .transparent
-            .into_iter()
-            .map(|(_, listener)| boxed(listener))
-            .collect();
-    }
-    pair
 }

@@ -137,7 +137,7 @@ impl SandboxManager {
                                 "{}",
                                 problem.message
                             );
-                            self.0.networks.close(id);
+                            drop(self.0.networks.close(id));
                             // Dropping the tree ends it too; this waits until it has.
                             if let Err(error) = launched.tree.end().await {
                                 tracing::error!(
@@ -243,7 +243,7 @@ impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         if matches!(self.manager.sandboxes().get(self.id), Some(Slot::Reserved)) {
             // Before the id is free for another launch.
-            self.manager.0.networks.close(self.id);
+            drop(self.manager.0.networks.close(self.id));
             self.manager.sandboxes().remove(self.id);
         }
     }
@@ -274,7 +274,9 @@ impl SandboxPort for SandboxManager {
     async fn destroy(&self, session_id: &str) -> Result<(), Problem> {
         let sandbox = self.sandbox(session_id)?;
         // First: whatever may survive reaches nothing any more.
-        self.0.networks.close(session_id);
+        if let Some(closed) = self.0.networks.close(session_id) {
+            closed.forwards.end().await;
+        }
         sandbox.destroy().await?;
         let mut sandboxes = self.sandboxes();
         // Only this very sandbox: the id may have been taken again by now.

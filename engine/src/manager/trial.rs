@@ -73,7 +73,7 @@ impl ProductionTrial {
             ..context
         };
         let policy =
-            resolve(&spec, &context, &OsHostFs).map_err(|error| error.problem().message)?;
+            resolve(&spec, &context, &OsHostFs::default()).map_err(|error| error.problem().message)?;
         let facts =
             NativeSandboxAdapter::plan_facts(&facts).map_err(|error| error.problem().message)?;
         let plan = native_plan(&policy, &facts).map_err(|error| error.problem().message)?;

@@ -229,7 +229,10 @@ fn matching(host: &dyn HostFs, dir: &AbsPath, names: &NamePattern<'_>) -> io::Re
         )));
     }
     let entries = listing.entries.iter().map(|(name, _)| name);
-    Ok(entries.filter(|name| names.is_match(name)).cloned().collect())
+    Ok(entries
+        .filter(|name| names.is_match(name))
+        .cloned()
+        .collect())
 }
 
 /// One component of a glob, in which only `*` and `?` are special.

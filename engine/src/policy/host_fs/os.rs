@@ -197,7 +197,10 @@ mod tests {
 
         let file = OsHostFs::default().symlink_metadata(&at("f")).unwrap();
         assert_eq!((file.kind, file.nlink), (NodeKind::File, 2));
-        assert_eq!(OsHostFs::default().symlink_metadata(&at("g")).unwrap().id, file.id);
+        assert_eq!(
+            OsHostFs::default().symlink_metadata(&at("g")).unwrap().id,
+            file.id
+        );
         assert_eq!(
             OsHostFs::default().symlink_metadata(&at("l")).unwrap().kind,
             NodeKind::Symlink

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # make test: every check and every test, as lanes. `.ci/test.sh LANE...` runs only the groups named:
-# setup is always done; groups are style, dependencies, ui, rust, documents.
+# setup is always done; groups are style, dependencies, ui, rust, fuzz, documents.
 . "$(dirname "${BASH_SOURCE[0]}")/lib/base.sh"
 . "$ROOT/.ci/lib/toolchain.sh"
 . "$ROOT/.ci/lib/build.sh"
@@ -33,7 +33,10 @@ rust_lint() {
   cargo clippy --version >/dev/null 2>&1 || skip "this Rust comes without a linter"
   cargo clippy "${CARGO_SCOPE[@]}" --all-targets -- -D warnings
 }
-dependency_rules() { cargo-deny -L error check --show-stats licenses bans sources; }
+dependency_rules() {
+  cargo-deny -L error check --show-stats licenses bans sources &&
+    cargo-deny -L error --manifest-path engine/fuzz/Cargo.toml --config deny.toml check licenses sources
+}
 known_faults() {
   local output
   output=$(timeout 120 cargo-deny -L error check --show-stats advisories 2>&1) && {
@@ -45,6 +48,9 @@ known_faults() {
     *"failed to fetch advisory database"*) skip "the advisory database cannot be reached from here" ;;
   esac
   return 1
+}
+fuzz_targets() {
+  KOTAK_FUZZ_DIR=$TARGET/fuzz sh "$ROOT/engine/fuzz/run.sh" 60
 }
 unused_dependencies() { cargo-machete "$ROOT"; }
 ui_script() { (cd "$ROOT/ui" && npm run --silent "$1"); }
@@ -85,5 +91,6 @@ if [ "$pages" = yes ]; then
 else
   lane_lost "rust" "the pages that the panel embeds were not built"
 fi
+! wanted fuzz || lane check "fuzz: what reads hostile bytes, a minute each" fuzz_targets || true
 ! wanted documents || lane check "documents name what exists" documents_are_true || true
 lanes_end

@@ -5,6 +5,10 @@
 /// zero-width characters, line separators, tags.
 #[must_use]
 pub fn misleads(character: char) -> bool {
+    // Most text, at once.
+    if matches!(character, ' '..='~') {
+        return false;
+    }
     character.is_control()
         || matches!(
             u32::from(character),

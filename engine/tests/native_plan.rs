@@ -106,7 +106,7 @@ impl Tree {
     }
 
     fn plan(&self, spec: &ValidSpec) -> NativePlan {
-        let policy = resolve(spec, &self.context(), &OsHostFs).unwrap();
+        let policy = resolve(spec, &self.context(), &OsHostFs::default()).unwrap();
         native_plan(&policy, &facts()).unwrap()
     }
 

@@ -8,7 +8,7 @@ use crate::backend::{
 };
 use crate::egress::rules::RuleSet;
 use crate::error::{Coded, Fix, Problem};
-use crate::policy::{OsHostFs, resolve};
+use crate::policy::resolve;
 use crate::probe::{HostFacts, HostReport};
 use crate::process::{LaunchError, Tree, host, native};
 use crate::spec::{AbsPath, Form, Mode, ValidSpec};
@@ -215,7 +215,7 @@ impl NativeSandboxAdapter {
         let context = host
             .context(report.facts.clone())
             .map_err(|error| error.problem())?;
-        let policy = resolve(spec, &context, &OsHostFs).map_err(|error| error.problem())?;
+        let policy = resolve(spec, &context, &host.files).map_err(|error| error.problem())?;
         let facts = Self::plan_facts(&report.facts).map_err(|error| error.problem())?;
         let mut plan = native_plan(&policy, &facts).map_err(|error| error.problem())?;
         let socat = report.facts.socat_path.as_deref();

@@ -1,7 +1,7 @@
 //! The facts that policies and plans are made from, gathered for this process.
 
 use crate::error::{Coded, Fix};
-use crate::policy::{HostContext, KotakPaths};
+use crate::policy::{HostContext, KotakPaths, OsHostFs};
 use crate::probe::HostFacts;
 use crate::process::HostSockets;
 use crate::spec::{AbsPath, PathError};
@@ -19,6 +19,8 @@ pub(super) struct HostView {
     pub(super) passwd_home: Option<PathBuf>,
     pub(super) env: Vec<(OsString, OsString)>,
     pub(super) dirs: Dirs,
+    /// Kept for the engine's life: it remembers what it listed.
+    pub(super) files: OsHostFs,
 }
 
 /// The user's home directory is no usable path.
@@ -56,6 +58,7 @@ impl HostView {
             passwd_home: user.map(|user| user.dir),
             env: std::env::vars_os().collect(),
             dirs,
+            files: OsHostFs::default(),
         }
     }
 

@@ -74,8 +74,8 @@ impl ProductionTrial {
             kotak: KotakPaths::default(),
             ..context
         };
-        let policy =
-            resolve(&spec, &context, &OsHostFs).map_err(|error| error.problem().message)?;
+        let policy = resolve(&spec, &context, &OsHostFs::default())
+            .map_err(|error| error.problem().message)?;
         let facts =
             NativeSandboxAdapter::plan_facts(&facts).map_err(|error| error.problem().message)?;
         let plan = native_plan(&policy, &facts).map_err(|error| error.problem().message)?;

@@ -5,6 +5,7 @@ use crate::probe::HostFacts;
 use crate::spec::AbsPath;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::Arc;
 
 /// A fake file system. Parents are made as needed; inode numbers count from 1000.
 #[derive(Debug, Clone, Default)]
@@ -217,7 +218,7 @@ impl HostFs for FakeFs {
         self.get(path).map(|node| node.content.clone())
     }
 
-    fn read_dir(&self, path: &AbsPath, limit: usize) -> io::Result<Listing> {
+    fn read_dir(&self, path: &AbsPath, limit: usize) -> io::Result<Arc<Listing>> {
         if !path.is_root() && self.get(path)?.unlisted {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
@@ -233,7 +234,7 @@ impl HostFs for FakeFs {
                 .push((at.file_name().unwrap().to_vec(), kind));
         }
         self.reads.set(self.reads.get() + listing.entries.len());
-        Ok(listing)
+        Ok(Arc::new(listing))
     }
 
     fn read_small(&self, path: &AbsPath, limit: usize) -> io::Result<Vec<u8>> {

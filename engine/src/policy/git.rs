@@ -11,6 +11,7 @@ use super::{HostFs, Listing, NodeKind};
 use crate::spec::AbsPath;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
+use std::sync::Arc;
 
 /// How many directory entries one search reads. Breadth first, so what is near is found first.
 pub const SEARCH_ENTRIES: usize = 15_000;
@@ -124,23 +125,24 @@ impl<'a> Search<'a> {
             if bare {
                 self.git_dir(&dir, None);
             }
-            for (name, kind) in listing.entries {
-                let at = dir.join(&name);
+            // A launch goes through thousands of names: only what counts becomes a path.
+            for (name, kind) in &listing.entries {
+                let at = || dir.join(name);
                 if name == b".git" {
-                    self.dot_git(&at, kind);
+                    self.dot_git(&at(), *kind);
                     continue;
                 }
-                if is_one_of(&name, &ANYWHERE) {
-                    self.found.protected.insert(at);
+                if is_one_of(name, &ANYWHERE) {
+                    self.found.protected.insert(at());
                     continue;
                 }
                 match kind {
-                    NodeKind::Dir if bare && name == b"objects" || is_one_of(&name, &LATE) => {
-                        self.late.push_back(at);
+                    NodeKind::Dir if bare && name == b"objects" || is_one_of(name, &LATE) => {
+                        self.late.push_back(at());
                     }
-                    NodeKind::Dir => near.push_back(at),
+                    NodeKind::Dir => near.push_back(at()),
                     NodeKind::Socket => {
-                        self.found.sockets.insert(at);
+                        self.found.sockets.insert(at());
                     }
                     NodeKind::File | NodeKind::Symlink | NodeKind::Special => {}
                 }
@@ -178,7 +180,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn list(&mut self, dir: &AbsPath) -> Option<Listing> {
+    fn list(&mut self, dir: &AbsPath) -> Option<Arc<Listing>> {
         if self.budget == 0 {
             self.found.unsearched.insert(dir.clone());
             return None;
@@ -265,9 +267,9 @@ impl<'a> Search<'a> {
         }
         let worktrees = dir.join("worktrees");
         if let Some(listing) = self.list_dir(&worktrees) {
-            for (name, kind) in listing.entries {
-                if kind == NodeKind::Dir {
-                    let linked = worktrees.join(&name);
+            for (name, kind) in &listing.entries {
+                if *kind == NodeKind::Dir {
+                    let linked = worktrees.join(name);
                     let tree = linked_tree(self.host, &linked);
                     self.git_dir(&linked, tree.clone());
                     // The shared configuration holds in every work tree.
@@ -285,14 +287,14 @@ impl<'a> Search<'a> {
             if module {
                 self.git_dir(&at, None);
             }
-            for (name, kind) in listing.entries {
+            for (name, kind) in &listing.entries {
                 match kind {
                     NodeKind::Dir if module && name == b"modules" => {}
                     // Large, and no submodule's but by a program's doing.
                     NodeKind::Dir if module && name == b"objects" => {
-                        self.late.push_back(at.join(&name));
+                        self.late.push_back(at.join(name));
                     }
-                    NodeKind::Dir => todo.push_back(at.join(&name)),
+                    NodeKind::Dir => todo.push_back(at.join(name)),
                     NodeKind::File | NodeKind::Symlink | NodeKind::Socket | NodeKind::Special => {}
                 }
             }
@@ -300,7 +302,7 @@ impl<'a> Search<'a> {
     }
 
     /// Lists a directory that need not exist.
-    fn list_dir(&mut self, dir: &AbsPath) -> Option<Listing> {
+    fn list_dir(&mut self, dir: &AbsPath) -> Option<Arc<Listing>> {
         let is_dir = |info: super::NodeInfo| info.kind == NodeKind::Dir;
         if self.host.symlink_metadata(dir).is_ok_and(is_dir) {
             self.list(dir)

@@ -44,8 +44,8 @@ impl HardLinks {
                 continue;
             };
             folders += usize::from(listing.cut);
-            for (name, kind) in listing.entries {
-                let at = dir.join(&name);
+            for (name, kind) in &listing.entries {
+                let at = dir.join(name);
                 match kind {
                     NodeKind::Dir => todo.push_back(at),
                     NodeKind::File if self.left == 0 => files += 1,

@@ -2,7 +2,10 @@
 
 use crate::spec::AbsPath;
 use std::io;
+use std::sync::Arc;
 
+#[cfg(unix)]
+mod listings;
 mod once;
 #[cfg(unix)]
 mod os;
@@ -28,7 +31,7 @@ pub trait HostFs {
     ///
     /// # Errors
     /// As opendir(3).
-    fn read_dir(&self, path: &AbsPath, limit: usize) -> io::Result<Listing>;
+    fn read_dir(&self, path: &AbsPath, limit: usize) -> io::Result<Arc<Listing>>;
 
     /// The first `limit` bytes of a regular file.
     ///

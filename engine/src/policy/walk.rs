@@ -228,8 +228,11 @@ fn matching(host: &dyn HostFs, dir: &AbsPath, names: &NamePattern<'_>) -> io::Re
             "it holds more than {GLOB_ENTRIES} entries"
         )));
     }
-    let entries = listing.entries.into_iter().map(|(name, _)| name);
-    Ok(entries.filter(|name| names.is_match(name)).collect())
+    let entries = listing.entries.iter().map(|(name, _)| name);
+    Ok(entries
+        .filter(|name| names.is_match(name))
+        .cloned()
+        .collect())
 }
 
 /// One component of a glob, in which only `*` and `?` are special.

@@ -91,7 +91,7 @@ async fn launch_over(bridge: Bridge, plan: &NativePlan) -> Result<Tree, LaunchEr
 
 async fn launch_with(plan: &NativePlan, relays: Option<RelaySockets>) -> Result<Tree, LaunchError> {
     let spawner = Spawner::shared().map_err(LaunchError::Spawn)?;
-    make_room(plan.pins.len())?;
+    make_room(plan.pins.len(), plan.setup.loopback.is_some())?;
     // Held until the sandbox is verified, and what failed is gone.
     let pins = Pins::hold(&plan.pins, pin)?;
     let tree = build(spawner, plan, relays).await?;
@@ -356,13 +356,18 @@ fn one_line(line: &str) -> String {
 /// Descriptors that an engine needs besides the pins of one launch.
 const OTHER_FILES: u64 = 512;
 
-/// Raises the soft limit of open files when a launch pins more than it allows, as far as the hard
-/// limit goes.
-fn make_room(pins: usize) -> Result<(), LaunchError> {
+/// Descriptors that proxies may need: two for each connection of several sessions at their limit
+/// ([`Limits::connections`](crate::egress::Limits)).
+const PROXY_FILES: u64 = 65_536;
+
+/// Raises the soft limit of open files when a launch pins more than it allows, or brings proxies,
+/// as far as the hard limit goes. The guard gives programs inside a limit of their own.
+fn make_room(pins: usize, proxies: bool) -> Result<(), LaunchError> {
     let failed = LaunchError::descriptor("the limit of open files");
     let wanted = u64::try_from(pins)
         .unwrap_or(u64::MAX)
-        .saturating_add(OTHER_FILES);
+        .saturating_add(OTHER_FILES)
+        .saturating_add(if proxies { PROXY_FILES } else { 0 });
     let raise = || -> nix::Result<()> {
         let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
         if soft < wanted && soft < hard {

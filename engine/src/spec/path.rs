@@ -141,6 +141,11 @@ impl AbsPath {
     }
 
     fn joined(&self, more: &[u8]) -> Self {
+        // Nearly every path of a policy is made of one name below another path.
+        if !more.is_empty() && !matches!(more, b"." | b"..") && !more.contains(&b'/') {
+            let base = if self.is_root() { &[] } else { self.as_bytes() };
+            return Self([base, b"/", more].concat());
+        }
         let mut parts: Vec<&[u8]> = self.components().collect();
         for part in more.split(|byte| *byte == b'/') {
             match part {
@@ -187,7 +192,11 @@ impl AbsPath {
 impl fmt::Display for AbsPath {
     /// For people: characters that mislead escaped, bytes that are no UTF-8 replaced.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for character in String::from_utf8_lossy(&self.0).chars() {
+        let text = String::from_utf8_lossy(&self.0);
+        if !text.chars().any(crate::text::misleads) {
+            return f.write_str(&text);
+        }
+        for character in text.chars() {
             if crate::text::misleads(character) {
                 write!(f, "{}", character.escape_default())?;
             } else {

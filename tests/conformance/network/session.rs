@@ -86,7 +86,7 @@ pub(super) fn plan(stage: &Stage, network: NetworkMode) -> NativePlan {
         kotak: KotakPaths::default(),
         facts: HostFacts::default(),
     };
-    let policy = resolve(&spec, &context, &OsHostFs).expect("a policy");
+    let policy = resolve(&spec, &context, &OsHostFs::default()).expect("a policy");
     native_plan(&policy, &facts()).expect("a plan")
 }
 

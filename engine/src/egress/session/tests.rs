@@ -297,6 +297,8 @@ async fn what_is_refused_after_it_passed_counts_as_refused() {
     test.network.settled(id).await;
     let counts = test.network.counts();
     assert_eq!((counts.allowed, counts.refused), (0, 1));
+    // The row is told together with the name of who it was.
+    test.network.settled(id).await;
     let rows = test.rows();
     assert_eq!(rows[0].outcome, Outcome::Refused);
     assert_eq!(rows[0].raw.as_deref(), Some("it said evil.example.net"));

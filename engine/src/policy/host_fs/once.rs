@@ -5,6 +5,7 @@ use crate::spec::AbsPath;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 
 /// Remembers what stood at each path, so that one resolution sees one state of it: a policy names
 /// the same ancestors hundreds of times. What changes meanwhile is noticed when the bind sources
@@ -65,7 +66,7 @@ impl<F: HostFs + ?Sized> HostFs for Once<'_, F> {
         self.fs.read_link(path)
     }
 
-    fn read_dir(&self, path: &AbsPath, limit: usize) -> io::Result<Listing> {
+    fn read_dir(&self, path: &AbsPath, limit: usize) -> io::Result<Arc<Listing>> {
         self.fs.read_dir(path, limit)
     }
 
@@ -105,7 +106,7 @@ mod tests {
             Err(io::Error::from(io::ErrorKind::InvalidInput))
         }
 
-        fn read_dir(&self, _: &AbsPath, _: usize) -> io::Result<Listing> {
+        fn read_dir(&self, _: &AbsPath, _: usize) -> io::Result<Arc<Listing>> {
             Err(io::Error::from(io::ErrorKind::NotADirectory))
         }
 

@@ -7,10 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 use ts_rs::TS;
 
-/// Port of the session's HTTP proxy, on 127.0.0.1 inside (REQ EG-1).
-pub const HTTP_PORT: u16 = 3128;
-/// Port of the session's SOCKS5 proxy, on 127.0.0.1 inside (REQ EG-1).
-pub const SOCKS_PORT: u16 = 1080;
+pub use crate::policy::{HTTP_PORT, SOCKS_PORT};
 /// Port of the DNS inside, on 127.0.0.1, UDP and TCP.
 pub const DNS_PORT: u16 = 53;
 /// Ports at which connections of programs that ignore proxies arrive, on every address of the

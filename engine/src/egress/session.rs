@@ -390,7 +390,7 @@ impl SessionNetwork {
             | Closed::Failed { .. } => None,
             Closed::Refused { reason, .. } => Some(*reason),
         };
-        let followed = open.row.is_some();
+        let only_counted_at = open.row.is_none().then_some(open.opened_ms);
         let duration_ms = now_ms.saturating_sub(open.opened_ms);
         let row = open.row.and_then(|mut row| {
             let attempt = (open.destination.as_ref(), open.route);
@@ -411,7 +411,8 @@ impl SessionNetwork {
         drop(opened);
         if let Some(reason) = refused {
             let counted = Counted::of(Outcome::Refused, Some(reason));
-            self.journal.refused_after_all(now_ms, counted, followed);
+            self.journal
+                .refused_after_all(now_ms, counted, only_counted_at);
         }
         if let Some(row) = row {
             self.journal.changed(&row);

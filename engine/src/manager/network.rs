@@ -20,7 +20,7 @@ use crate::error::{Coded, Fix, Problem};
 use crate::events::Bus;
 use crate::process::{HostSockets, Tree};
 use crate::spec::{Grant, HostPattern, NetworkMode};
-use crate::store::{GrantStart, Recorder, RuleFilter, SessionNetworkRecord, Store};
+use crate::store::{GrantStart, Recorder, SessionNetworkRecord, Store};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -65,7 +65,8 @@ pub(super) struct Networks {
     store: Arc<Store>,
     events: Arc<Bus<UiEvent>>,
     sessions: Mutex<HashMap<String, Arc<Running>>>,
-    rules: Mutex<Arc<Vec<RuleInfo>>>,
+    /// Written on the store's thread alone, so that newer rules never give way to older ones.
+    rules: Arc<Mutex<Arc<Vec<RuleInfo>>>>,
     grants: Mutex<Vec<GrantInfo>>,
     host: Arc<HostSockets>,
     /// For what the store's thread tells.
@@ -130,7 +131,7 @@ impl Networks {
             store: Arc::clone(&store),
             events,
             sessions: Mutex::default(),
-            rules: Mutex::default(),
+            rules: Arc::default(),
             grants: Mutex::default(),
             host: Arc::new(host),
             runtime: tokio::runtime::Handle::current(),
@@ -264,10 +265,15 @@ impl Networks {
         let inside = tree
             .inside()
             .ok_or_else(|| NetworkError::NoInside.problem())?;
-        // Read anew: without the rules that deny, nothing may begin.
+        // Read anew: without the rules that deny, nothing may begin. What other engines changed
+        // since the last look is known from here on.
+        let known = Arc::clone(&self.rules);
+        let learn = move |rules: &[RuleInfo]| {
+            *known.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules.to_vec());
+        };
         let rules = self
             .store
-            .rules(&RuleFilter::default())
+            .learn_rules(learn)
             .map_err(|error| error.problem())?;
         let operator = operator_rules(&rules, session, &prepared.workspace);
         let title = {
@@ -392,13 +398,20 @@ impl Networks {
 /// The rules that hold for a session: its own, and those of its workspace.
 #[must_use]
 pub fn operator_rules(rules: &[RuleInfo], session: &str, workspace: &str) -> Vec<OperatorRule> {
+    let pattern = |rule: &RuleInfo| {
+        if rule.allow {
+            HostPattern::parse(&rule.pattern)
+        } else {
+            HostPattern::parse_denial(&rule.pattern)
+        }
+    };
     rules
         .iter()
         .filter(|rule| match &rule.session_id {
             Some(own) => own == session,
             None => rule.workspace == workspace,
         })
-        .filter_map(|rule| match HostPattern::parse(&rule.pattern) {
+        .filter_map(|rule| match pattern(rule) {
             Ok(pattern) => Some(OperatorRule {
                 id: rule.id,
                 allow: rule.allow,

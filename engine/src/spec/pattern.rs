@@ -83,13 +83,25 @@ impl HostPattern {
     /// # Errors
     /// When it is neither a host nor one of the two wildcard forms; the error names the entry.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
-        Self::read(text).map_err(|problem| PatternError {
+        Self::read(text, Reach::Owned).map_err(|problem| PatternError {
             entry: shortened(text),
             problem,
         })
     }
 
-    fn read(text: &str) -> Result<Self, PatternProblem> {
+    /// Reads the pattern of a stored rule that denies. It may stand below a public suffix: the
+    /// list of those grows, and a name that became one since must stay denied.
+    ///
+    /// # Errors
+    /// As [`HostPattern::parse`], but for the public suffix.
+    pub fn parse_denial(text: &str) -> Result<Self, PatternError> {
+        Self::read(text, Reach::Any).map_err(|problem| PatternError {
+            entry: shortened(text),
+            problem,
+        })
+    }
+
+    fn read(text: &str, reach: Reach) -> Result<Self, PatternProblem> {
         check_characters(text)?;
         if text.contains('/') {
             return Err(PatternProblem::Url);
@@ -97,7 +109,7 @@ impl HostPattern {
         let (host, port) = split_port(text)?;
         let form = match host.matches('*').count() {
             0 => Form::Exact(Host::parse(host)?),
-            1 => wildcard(host)?,
+            1 => wildcard(host, reach)?,
             _ => return Err(PatternProblem::ManyStars),
         };
         Ok(Self { form, port })
@@ -183,7 +195,16 @@ fn is_dot(character: char) -> bool {
 }
 
 /// One of the two forms with one `*`.
-fn wildcard(text: &str) -> Result<Form, PatternProblem> {
+/// What a wildcard may cover.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// Names of one owner: nothing directly below a public suffix.
+    Owned,
+    /// Any names.
+    Any,
+}
+
+fn wildcard(text: &str, reach: Reach) -> Result<Form, PatternProblem> {
     let text = text.strip_suffix(is_dot).unwrap_or(text);
     let (before, after) = text.split_once('*').unwrap_or((text, ""));
     if before.is_empty() && after.is_empty() {
@@ -223,7 +244,7 @@ fn wildcard(text: &str) -> Result<Form, PatternProblem> {
     };
     match &form {
         Form::Below { tail } | Form::Between { tail, .. }
-            if List.domain(tail.as_str().as_bytes()).is_none() =>
+            if reach == Reach::Owned && List.domain(tail.as_str().as_bytes()).is_none() =>
         {
             Err(PatternProblem::PublicSuffix(tail.clone()))
         }

@@ -79,6 +79,22 @@ impl Store {
         self.read(move |connection| list(connection, &filter))
     }
 
+    /// All rules, which `learn` is shown first on the store's own thread: so what it learns is
+    /// never older than what the listener of [`Store::on_rules`] was told before.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn learn_rules(
+        &self,
+        learn: impl FnOnce(&[RuleInfo]) + Send + 'static,
+    ) -> Result<Vec<RuleInfo>, StoreError> {
+        self.read(move |connection| {
+            let rules = list(connection, &RuleFilter::default())?;
+            learn(&rules);
+            Ok(rules)
+        })
+    }
+
     /// Tells `listener` all rules now, and each time that one changes: at once for changes of this
     /// engine, within half a second for those of others. There is one listener; a later one takes
     /// its place.

@@ -487,13 +487,7 @@ fn write_all(
             Err(error) => return Err(error),
         }
     }
-    match activity::apply(&transaction, activity) {
-        Err(error) if open::is_refusal(&error) => {
-            tracing::error!(%error, "activity was refused");
-            refused += 1;
-        }
-        other => other?,
-    }
+    refused += activity::apply(&transaction, activity)?;
     transaction.commit()?;
     Ok(refused)
 }

@@ -15,6 +15,10 @@ const FOLLOWED: usize = 1_024;
 /// New rows: so many at once, and so many a second after that. What is more is counted.
 const REFUSED_ROWS: (u64, u64) = (500, 50);
 const ALLOWED_ROWS: (u64, u64) = (2_000, 100);
+/// Slots whose counts may still change: a connection is refused after all within a minute.
+const SLOTS: usize = 4;
+/// States of followed connections that wait for the store at once; some 10 MB.
+const LATE: usize = 10_000;
 
 /// Refusals with an equal key within a window are one row.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -37,9 +41,14 @@ struct Refusal {
 struct Count {
     tally: Tally,
     changed: bool,
-    /// The slot that is being counted, and what it came to.
-    flood: Option<(u64, u64)>,
-    flood_changed: bool,
+    /// What was only counted, by the beginning of its slot; the newest [`SLOTS`].
+    floods: BTreeMap<u64, Flood>,
+}
+
+#[derive(Debug, Default)]
+struct Flood {
+    count: u64,
+    changed: bool,
 }
 
 #[derive(Debug)]
@@ -50,6 +59,8 @@ struct State {
     allowed_rows: Bucket,
     fresh_refusals: u64,
     skipped: u64,
+    /// States of connections that the store could not take yet, by the row's number.
+    late: HashMap<i64, ActivityRow>,
 }
 
 /// The journal of one session.
@@ -84,6 +95,7 @@ impl Journal {
                 allowed_rows: Bucket::new(ALLOWED_ROWS.0, ALLOWED_ROWS.1),
                 fresh_refusals: 0,
                 skipped: 0,
+                late: HashMap::new(),
             }),
         }
     }
@@ -174,10 +186,17 @@ impl Journal {
         Some(row)
     }
 
-    /// What is known of a followed connection changed.
+    /// What is known of a followed connection changed. A state that the store cannot take now is
+    /// kept for the next flush: else a refused connection could stay open in the history.
     pub fn changed(&self, row: &ActivityRow) {
-        if !self.sink.keep(row) {
-            tracing::debug!(id = row.id, "a state of a connection was not kept");
+        let mut state = self.state();
+        if self.sink.keep(row) {
+            state.late.remove(&row.id);
+        } else if state.late.len() < LATE || state.late.contains_key(&row.id) {
+            state.late.insert(row.id, row.clone());
+        } else {
+            tracing::warn!(id = row.id, "the history lacks the end of a connection");
+            state.skipped = state.skipped.saturating_add(1);
         }
         self.sink.show(row);
     }
@@ -188,19 +207,23 @@ impl Journal {
     }
 
     /// A connection that had passed was refused after all: it counts as that, and no longer as
-    /// passed. `followed` says whether it has a row.
-    pub fn refused_after_all(&self, now_ms: u64, counted: Counted, followed: bool) {
+    /// passed. `only_counted_at` is when it passed, if it has no row.
+    pub fn refused_after_all(&self, now_ms: u64, counted: Counted, only_counted_at: Option<u64>) {
         let mut state = self.state();
         if let Some(count) = state.counts.get_mut(&Counted::Allowed) {
             count.tally.total = count.tally.total.saturating_sub(1);
-            if !followed {
+            if let Some(at_ms) = only_counted_at {
                 count.tally.only_counted = count.tally.only_counted.saturating_sub(1);
+                if let Some(flood) = count.floods.get_mut(&slot_of(at_ms)) {
+                    flood.count = flood.count.saturating_sub(1);
+                    flood.changed = true;
+                }
             }
             count.changed = true;
         }
         state.fresh_refusals = state.fresh_refusals.saturating_add(1);
         state.count(counted, now_ms);
-        if !followed {
+        if only_counted_at.is_some() {
             state.only_counted(counted, now_ms);
         }
     }
@@ -223,16 +246,20 @@ impl Journal {
         state
             .refusals
             .retain(|_, refusal| refusal.changed || refusal.row.at_ms + WINDOW_MS > now_ms);
+        state.late.retain(|_, row| !self.sink.keep(row));
         let mut any = false;
         for (counted, count) in &mut state.counts {
             if std::mem::take(&mut count.changed) {
                 any = true;
                 self.sink.tally(&self.run, *counted, count.tally);
             }
-            if std::mem::take(&mut count.flood_changed)
-                && let Some((slot_ms, flood)) = count.flood
-            {
-                self.sink.flood(&self.run, *counted, slot_ms, flood);
+            for (slot_ms, flood) in &mut count.floods {
+                if std::mem::take(&mut flood.changed) {
+                    self.sink.flood(&self.run, *counted, *slot_ms, flood.count);
+                }
+            }
+            while count.floods.len() > SLOTS {
+                count.floods.pop_first();
             }
         }
         let skipped = std::mem::take(&mut state.skipped);
@@ -251,6 +278,7 @@ impl Journal {
         let state = self.state();
         state.counts.values().any(|count| count.changed)
             || state.refusals.values().any(|refusal| refusal.changed)
+            || !state.late.is_empty()
     }
 
     /// Keeps it for the next flush where it was not taken.
@@ -275,12 +303,9 @@ impl State {
         self.skipped = self.skipped.saturating_add(1);
         let count = self.counts.entry(counted).or_default();
         count.tally.only_counted = count.tally.only_counted.saturating_add(1);
-        let slot_ms = now_ms - now_ms % super::FLOOD_SLOT_MS;
-        count.flood = match count.flood {
-            Some((slot, flood)) if slot == slot_ms => Some((slot, flood.saturating_add(1))),
-            Some(_) | None => Some((slot_ms, 1)),
-        };
-        count.flood_changed = true;
+        let flood = count.floods.entry(slot_of(now_ms)).or_default();
+        flood.count = flood.count.saturating_add(1);
+        flood.changed = true;
     }
 
     fn network_counts(&self) -> NetworkCounts {
@@ -293,4 +318,9 @@ impl State {
         }
         counts
     }
+}
+
+/// The beginning of the slot that a time lies in.
+fn slot_of(at_ms: u64) -> u64 {
+    at_ms - at_ms % super::FLOOD_SLOT_MS
 }

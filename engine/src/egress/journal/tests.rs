@@ -197,7 +197,7 @@ fn a_connection_refused_after_all_counts_once_as_that() {
     assert!(journal.opened(1, row("a")).is_some());
     assert!(journal.opened(1, row("b")).is_some());
     let server_name = Counted::Refused(Some(DenyReason::ServerName));
-    journal.refused_after_all(2, server_name, true);
+    journal.refused_after_all(2, server_name, None);
     journal.flush(3);
     let counts = journal.counts();
     assert_eq!((counts.allowed, counts.refused), (1, 1));
@@ -205,4 +205,48 @@ fn a_connection_refused_after_all_counts_once_as_that() {
     assert_eq!(tallies[&server_name].total, 1);
     assert_eq!(tallies[&Counted::Allowed].total, 1);
     assert!(!tallies.contains_key(&NOT_LISTED));
+}
+
+#[test]
+fn a_flood_across_a_minute_is_counted_in_both_and_one_refused_after_all_moves() {
+    let kept = Arc::new(Kept::default());
+    let journal = journal(&kept);
+    kept.full.store(true, Ordering::SeqCst);
+    let slots = [FLOOD_SLOT_MS, 2 * FLOOD_SLOT_MS];
+    for (at_ms, count) in [(slots[1] - 1, 3), (slots[1], 2)] {
+        for _ in 0..count {
+            assert!(journal.opened(at_ms, row("a:443")).is_none());
+        }
+    }
+    let server_name = Counted::Refused(Some(DenyReason::ServerName));
+    journal.refused_after_all(slots[1] + 1, server_name, Some(slots[1] - 1));
+    journal.flush(slots[1] + 2);
+    let floods = kept.floods.lock().unwrap().clone();
+    let expected = [
+        ((Counted::Allowed, slots[0]), 2),
+        ((Counted::Allowed, slots[1]), 2),
+        ((server_name, slots[1]), 1),
+    ];
+    assert_eq!(floods, expected.into());
+    assert_eq!(kept.all(), (5, 5));
+}
+
+#[test]
+fn the_end_of_a_connection_waits_for_a_store_that_is_full() {
+    let kept = Arc::new(Kept::default());
+    let journal = journal(&kept);
+    let mut open = journal.opened(1, row("a:443")).unwrap();
+    kept.full.store(true, Ordering::SeqCst);
+    open.outcome = Outcome::Refused;
+    journal.changed(&open);
+    journal.flush(2);
+    assert_eq!(kept.rows.lock().unwrap()[&open.id].outcome, Outcome::Open);
+    assert!(journal.holds_back());
+    kept.full.store(false, Ordering::SeqCst);
+    journal.flush(3);
+    assert_eq!(
+        kept.rows.lock().unwrap()[&open.id].outcome,
+        Outcome::Refused
+    );
+    assert!(!journal.holds_back());
 }

@@ -3,9 +3,11 @@
 use super::peers::{Response, echo, read_to_end};
 use super::rig::{Plan, Rig, within};
 use crate::egress::gate::Route;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
 #[tokio::test]
 async fn a_head_without_an_end_and_ten_thousand_headers_are_refused() {
@@ -123,23 +125,38 @@ async fn two_thousand_silent_connections_are_in_nobodys_way() {
 
 #[tokio::test]
 async fn past_the_limit_connections_wait_and_none_is_lost() {
+    const LIMIT: usize = 8;
     let server = echo().await;
     let mut plan = Plan::allowing(&["example.com"]);
-    plan.limits.connections = 8;
-    let rig = Rig::start(plan).await;
+    plan.limits.connections = LIMIT;
+    let rig = Arc::new(Rig::start(plan).await);
     let target = format!("example.com:{}", server.port());
-    let one = || async {
-        let mut stream = rig.connect(&target).await.unwrap();
-        stream.write_all(b"x").await.unwrap();
-        assert_eq!(within(stream.read_u8()).await.unwrap(), b'x');
-    };
-    let mut all = Vec::new();
-    for _ in 0..40 {
-        all.push(one());
+    let open = |rig: Arc<Rig>, target: String| async move { rig.connect(&target).await.unwrap() };
+    let mut held = Vec::new();
+    for _ in 0..LIMIT {
+        held.push(open(Arc::clone(&rig), target.clone()).await);
     }
+    let mut waiting = JoinSet::new();
+    for _ in 0..40 {
+        let opened = open(Arc::clone(&rig), target.clone());
+        waiting.spawn(async move {
+            let mut stream = opened.await;
+            stream.write_all(b"x").await.unwrap();
+            within(stream.read_u8()).await.unwrap()
+        });
+    }
+    // Those that are open still answer while the others wait for their places.
+    for _ in 0..20 {
+        for stream in &mut held {
+            stream.write_all(b"h").await.unwrap();
+            assert_eq!(within(stream.read_u8()).await.unwrap(), b'h');
+        }
+        assert!(waiting.try_join_next().is_none(), "the limit did not hold");
+    }
+    drop(held);
     let mut done = 0;
-    for one in all {
-        one.await;
+    while let Some(answer) = waiting.join_next().await {
+        assert_eq!(answer.unwrap(), b'x');
         done += 1;
     }
     assert_eq!(done, 40);

@@ -293,3 +293,20 @@ proptest! {
         prop_assert!(HostPattern::parse(&text).is_err(), "{}", text);
     }
 }
+
+#[test]
+fn a_denial_holds_below_a_public_suffix_too_and_an_allow_does_not() {
+    for entry in ["*.co.uk", "*.github.io", "a.*.com"] {
+        assert!(
+            matches!(
+                HostPattern::parse(entry).unwrap_err().problem,
+                PatternProblem::PublicSuffix(_)
+            ),
+            "{entry}"
+        );
+        assert!(HostPattern::parse_denial(entry).is_ok(), "{entry}");
+    }
+    for entry in ["*", "", "a*.example.com", "*.*.example.com"] {
+        assert!(HostPattern::parse_denial(entry).is_err(), "{entry}");
+    }
+}

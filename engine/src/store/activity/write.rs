@@ -3,7 +3,8 @@
 use super::HistoryBound;
 use super::inbox::Waiting;
 use crate::api::{ActivityRow, Outcome};
-use crate::egress::journal::Counted;
+use crate::egress::journal::{Counted, SessionRun, Tally};
+use crate::store::open::is_refusal;
 use crate::store::row::{millis, word};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -14,50 +15,79 @@ const PRUNED_AT_ONCE: u32 = 2_000;
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Writes all that waited. Each statement replaces what it wrote before, so doing it again does
-/// no harm.
-pub(in crate::store) fn apply(connection: &Connection, waiting: &Waiting) -> rusqlite::Result<()> {
+/// no harm. What the schema can never take holds up nothing else; gives how much that was.
+pub(in crate::store) fn apply(connection: &Connection, waiting: &Waiting) -> rusqlite::Result<u64> {
+    let mut refused = 0;
+    let mut one = |result: rusqlite::Result<()>| match result {
+        Err(error) if is_refusal(&error) => {
+            tracing::error!(%error, "a part of the activity was refused");
+            refused += 1;
+            Ok(())
+        }
+        other => other,
+    };
     for row in waiting.rows.values() {
-        write_row(connection, row)?;
+        one(write_row(connection, row))?;
     }
     for ((run, counted), tally) in &waiting.tallies {
-        let (outcome, reason) = names(*counted);
-        connection
-            .prepare_cached(
-                "INSERT INTO activity_total
-                    (session_id, since_ms, outcome, reason, total, only_counted, last_ms)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-                 ON CONFLICT (session_id, since_ms, outcome, reason) DO UPDATE SET
-                    total = excluded.total, only_counted = excluded.only_counted,
-                    last_ms = excluded.last_ms",
-            )?
-            .execute(params![
-                run.id,
-                millis(run.since_ms),
-                outcome,
-                reason,
-                millis(tally.total),
-                millis(tally.only_counted),
-                millis(tally.last_ms),
-            ])?;
+        one(write_tally(connection, run, *counted, tally))?;
     }
     for ((run, counted, slot_ms), count) in &waiting.floods {
-        let (outcome, reason) = names(*counted);
-        connection
-            .prepare_cached(
-                "INSERT INTO activity_flood (session_id, slot_ms, since_ms, outcome, reason, count)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-                 ON CONFLICT (session_id, slot_ms, since_ms, outcome, reason)
-                 DO UPDATE SET count = excluded.count",
-            )?
-            .execute(params![
-                run.id,
-                millis(*slot_ms),
-                millis(run.since_ms),
-                outcome,
-                reason,
-                millis(*count),
-            ])?;
+        one(write_flood(connection, run, *counted, (*slot_ms, *count)))?;
     }
+    Ok(refused)
+}
+
+fn write_tally(
+    connection: &Connection,
+    run: &SessionRun,
+    counted: Counted,
+    tally: &Tally,
+) -> rusqlite::Result<()> {
+    let (outcome, reason) = names(counted);
+    connection
+        .prepare_cached(
+            "INSERT INTO activity_total
+                (session_id, since_ms, outcome, reason, total, only_counted, last_ms)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+             ON CONFLICT (session_id, since_ms, outcome, reason) DO UPDATE SET
+                total = excluded.total, only_counted = excluded.only_counted,
+                last_ms = excluded.last_ms",
+        )?
+        .execute(params![
+            run.id,
+            millis(run.since_ms),
+            outcome,
+            reason,
+            millis(tally.total),
+            millis(tally.only_counted),
+            millis(tally.last_ms),
+        ])?;
+    Ok(())
+}
+
+fn write_flood(
+    connection: &Connection,
+    run: &SessionRun,
+    counted: Counted,
+    (slot_ms, count): (u64, u64),
+) -> rusqlite::Result<()> {
+    let (outcome, reason) = names(counted);
+    connection
+        .prepare_cached(
+            "INSERT INTO activity_flood (session_id, slot_ms, since_ms, outcome, reason, count)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT (session_id, slot_ms, since_ms, outcome, reason)
+             DO UPDATE SET count = excluded.count",
+        )?
+        .execute(params![
+            run.id,
+            millis(slot_ms),
+            millis(run.since_ms),
+            outcome,
+            reason,
+            millis(count),
+        ])?;
     Ok(())
 }
 

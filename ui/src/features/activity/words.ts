@@ -131,7 +131,7 @@ export function subline(row: ActivityRow): string {
   if (connection !== null && row.outcome !== "refused") {
     parts.push(bytesWords(connection.bytesUp + connection.bytesDown));
   }
-  if (row.outcome === "open") parts.push("open now");
+  if (row.outcome === "open") parts.push("open");
   return parts.map(visibleText).join(" · ");
 }
 

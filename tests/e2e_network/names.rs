@@ -57,9 +57,9 @@ async fn a_name_in_letters_that_look_like_others_says_so() {
     let window = &asking.panel.window;
     window.says(&format!("{card} .host"), &target).await;
     window
-        .says(&format!("{card} .reads"), "\u{430}pple.names-one.net")
+        .says(&format!("{card} .reads"), "\\u{430}pple.names-one.net")
         .await;
-    window.says(&format!("{card} mark"), "\u{430}").await;
+    window.says(&format!("{card} mark"), "\\u{430}").await;
     window
         .says(&format!("{card} .note"), "Mixes Latin and Cyrillic letters")
         .await;

@@ -94,6 +94,7 @@ impl Asking {
         );
         stage.write(&format!("{folder}/try-{number}.sh"), &script);
         let line = format!("(sh ./try-{number}.sh &)");
+        self.panel.reveal(id).await;
         self.panel.line(id, &line).await;
         Attempt {
             output: format!("{folder}/end-{number}"),
@@ -241,17 +242,20 @@ impl Asking {
 
     /// Waits until a row of the activity feed holds all these parts.
     pub(crate) async fn activity(&self, parts: &[&str]) {
-        let script = format!(
-            "const parts = {}; \
-             return [...document.querySelectorAll('aside [data-row]')] \
-               .map(row => row.textContent.replace(/\\s+/g, ' ')) \
-               .find(text => parts.every(part => text.includes(part))) ?? '';",
-            json!(parts)
-        );
-        self.panel
-            .window
-            .until(&format!("a row of the feed with {parts:?}"), &script)
-            .await;
+        let script = "return [...document.querySelectorAll('aside [data-row]')] \
+                      .map(row => row.textContent.replace(/\\s+/g, ' ').trim());";
+        let began = Instant::now();
+        loop {
+            let rows = self.panel.window.script(script, Vec::new()).await;
+            let rows: Vec<String> = serde_json::from_value(rows).expect("texts");
+            let is_it = |row: &String| parts.iter().all(|part| row.contains(part));
+            if rows.iter().any(is_it) {
+                return;
+            }
+            let patient = began.elapsed() < PATIENCE;
+            assert!(patient, "no row of the feed with {parts:?}: {rows:#?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 
     /// Keeps pictures of the window, dark and light.

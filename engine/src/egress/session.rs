@@ -181,7 +181,7 @@ impl SessionNetwork {
     async fn judge_attempt(&self, attempt: Attempt) -> Verdict {
         let rules = self.rules();
         match decide(&attempt.destination, &rules) {
-            Decision::Allow(allowed) => self.pass(&attempt, allowed),
+            Decision::Allow(allowed) => self.pass(&attempt, allowed, None),
             Decision::Deny(reason) => {
                 let who = self.asker.ask(&attempt, self.clock.now_ms()).await;
                 self.refuse(&attempt, reason, who)
@@ -207,20 +207,26 @@ impl SessionNetwork {
                     self.refuse(&attempt, reason, who)
                 }
                 Decision::Deny(_) | Decision::Allow(_) | Decision::Ask => {
-                    self.pass(&attempt, allowed)
+                    self.pass(&attempt, allowed, Some(who))
                 }
             },
         }
     }
 
-    fn pass(&self, attempt: &Attempt, allowed: Allowed) -> Verdict {
+    /// Lets an attempt pass. Whoever was looked up already is not looked up again: by then it may be
+    /// gone.
+    fn pass(&self, attempt: &Attempt, allowed: Allowed, known: Option<who::Who>) -> Verdict {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let now_ms = self.clock.now_ms();
         let (sender, cut) = watch::channel(false);
         let meter = Arc::new(Meter::default());
-        let row = attempt::allowed_row(self.id(), id, attempt, allowed);
+        let mut row = attempt::allowed_row(self.id(), id, attempt, allowed);
+        let is_known = known.is_some();
+        if let Some(who) = known {
+            who.sign(&mut row);
+        }
         let row = self.journal.opened(now_ms, row);
-        let looking = row.is_some() && attempt.client.is_some();
+        let looking = row.is_some() && attempt.client.is_some() && !is_known;
         self.open().insert(
             id,
             Open {

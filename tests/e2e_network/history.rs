@@ -116,7 +116,9 @@ async fn a_restart_keeps_the_history_and_the_rules_of_the_workspace() {
         (once, "you answered no"),
         (good, "your rule"),
     ] {
-        asking.activity(&[&format!("{host}:80"), "curl", why]).await;
+        asking
+            .activity(&[&format!("{host}:80"), "other session", "curl", why])
+            .await;
     }
     asking
         .panel

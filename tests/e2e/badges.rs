@@ -1,7 +1,7 @@
 //! Badges, verdict and errors in the real window (REQ BK-6, BK-7, UI-3, UI-6).
 
-use crate::panel::{Panel, pane};
 use kotak_tests::desktop::picture_dir;
+use kotak_tests::panel::{Panel, pane};
 use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -113,23 +113,7 @@ async fn pictures_of_the_real_window() {
     let panel = Panel::open().await;
     let dir = picture_dir();
     for theme in ["light", "dark"] {
-        let snapshot = panel
-            .invoke("snapshot", json!({}))
-            .await
-            .expect("a snapshot");
-        let mut settings = snapshot["settings"].clone();
-        settings["theme"] = json!(theme);
-        panel
-            .invoke("set_settings", json!({ "settings": settings }))
-            .await
-            .expect("settings");
-        panel
-            .window
-            .until(
-                "the theme",
-                &format!("return document.documentElement.dataset.theme === '{theme}'"),
-            )
-            .await;
+        panel.theme(theme).await;
         panel
             .desktop
             .picture(&dir.join(format!("empty-{theme}.png")));

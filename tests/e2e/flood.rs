@@ -1,6 +1,6 @@
 //! Floods: no byte lost, memory bounded, the keyboard still answers.
 
-use crate::panel::{Panel, control, pane};
+use kotak_tests::panel::{Panel, control, pane};
 use serde_json::json;
 
 /// CRC-32 (ISO 3309), bit by bit: slow, but plainly the standard's.

@@ -1,7 +1,7 @@
 //! The panel's log.
 
-use crate::panel::Panel;
 use kotak_tests::Stage;
+use kotak_tests::panel::Panel;
 use std::collections::BTreeMap;
 
 /// The log files by name, with their contents.

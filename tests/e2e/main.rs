@@ -10,6 +10,5 @@
 mod badges;
 mod flood;
 mod log;
-mod panel;
 mod survival;
 mod terminal;

@@ -1,7 +1,7 @@
 //! What is left after panes close and after the panel is killed: nothing.
 
-use crate::panel::Panel;
 use kotak_tests::Stage;
+use kotak_tests::panel::Panel;
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -63,7 +63,8 @@ async fn kill_9_of_the_panel_leaves_no_process_of_twenty_sessions() {
         !mounts.contains(&*panel.stage.home().to_string_lossy()),
         "a mount survived"
     );
-    // The history and the log are the person's; nothing else stays, and nothing of the sessions.
+    // The history and the log are the person's, and the socket at which sessions ask is taken over
+    // by the next start; nothing else stays, and nothing of the sessions.
     let state = panel.stage.home().join(".local/state/kotak");
     let kept = [
         "logs",
@@ -77,7 +78,7 @@ async fn kill_9_of_the_panel_leaves_no_process_of_twenty_sessions() {
     assert!(left.iter().any(|name| name == "store.sqlite"), "{left:?}");
     left.retain(|name| !kept.contains(&name.as_str()));
     assert_eq!(left, Vec::<String>::new(), "in {}", state.display());
-    assert_eq!(names(&state.join("run")), Vec::<String>::new(), "in run");
+    assert_eq!(names(&state.join("run")), DESK, "in run");
     let logs = names(&state.join("logs"));
     assert!(logs.iter().all(|name| name.ends_with(".log")), "{logs:?}");
     assert_eq!(names(&temporary), Vec::<String>::new(), "temporary files");
@@ -85,15 +86,22 @@ async fn kill_9_of_the_panel_leaves_no_process_of_twenty_sessions() {
     let probed = panel.stage.kotak().arg("probe").run();
     assert_eq!(probed.code, 0, "{probed:?}");
     assert_eq!(control_groups(pid.as_raw()), Vec::<PathBuf>::new());
-    assert_eq!(names(&state.join("run")), Vec::<String>::new(), "in run");
+    assert_eq!(names(&state.join("run")), DESK, "in run");
     panel.close().await;
 }
 
+/// What a killed engine leaves in its run directory: the socket, and the file whose lock went with
+/// the process.
+const DESK: [&str; 2] = ["desk.lock", "desk.sock"];
+
+/// The names in a directory, sorted.
 fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    entries
+    let mut names: Vec<String> = entries
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect()
+        .collect();
+    names.sort();
+    names
 }
 
 /// Control groups that an engine made for its sessions.

@@ -1,7 +1,7 @@
 //! The terminal in the real window (REQ UI-2): type, run, resize, interrupt, end, find, split,
 //! reload, close, suspend.
 
-use crate::panel::{Panel, chord, control, key, pane};
+use kotak_tests::panel::{Panel, chord, control, key, pane};
 use serde_json::json;
 
 /// The folder field of the new-session sheet, once that is open.

@@ -1,5 +1,5 @@
 //! What the conformance, egress and end-to-end suites share: a staged home directory full of
-//! secrets, the `kotak` command driven as a person drives it, a desktop for the real window, and a
+//! secrets, the `kotak` command driven as a person drives it, a desktop and the real window on it, and a
 //! small internet of real servers.
 
 #![expect(
@@ -11,6 +11,7 @@
 pub mod command;
 pub mod desktop;
 pub mod net;
+pub mod panel;
 pub mod stage;
 
 pub use command::{Kotak, Outcome};

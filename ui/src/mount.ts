@@ -1,3 +1,5 @@
+// First: what is imported below reads it.
+import "./language";
 import "@fontsource-variable/inter/wght.css";
 import "@fontsource-variable/jetbrains-mono/wght.css";
 import "@xterm/xterm/css/xterm.css";

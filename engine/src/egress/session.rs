@@ -185,7 +185,7 @@ impl SessionNetwork {
     async fn judge_attempt(&self, attempt: Attempt) -> Verdict {
         let rules = self.rules();
         match decide(&attempt.destination, &rules) {
-            Decision::Allow(allowed) => self.pass(&attempt, allowed),
+            Decision::Allow(allowed) => self.pass(&attempt, allowed, None),
             Decision::Deny(reason) => {
                 let who = self.asker.ask(&attempt, self.clock.now_ms()).await;
                 self.refuse(&attempt, reason, who)
@@ -211,18 +211,26 @@ impl SessionNetwork {
                     self.refuse(&attempt, reason, who)
                 }
                 Decision::Deny(_) | Decision::Allow(_) | Decision::Ask => {
-                    self.pass(&attempt, allowed)
+                    self.pass(&attempt, allowed, Some(who))
                 }
             },
         }
     }
 
-    fn pass(&self, attempt: &Attempt, allowed: Allowed) -> Verdict {
+    /// Lets an attempt pass. Whoever was looked up already is not looked up again: by then it may be
+    /// gone.
+    fn pass(&self, attempt: &Attempt, allowed: Allowed, known: Option<who::Who>) -> Verdict {
         let id = self.next_id();
-        let row = attempt::allowed_row(self.id(), id, attempt, allowed);
+        let mut row = attempt::allowed_row(self.id(), id, attempt, allowed);
+        let client = match known {
+            Some(who) => {
+                who.sign(&mut row);
+                None
+            }
+            None => attempt.client,
+        };
         let destination = Some(attempt.destination.clone());
-        let from = (attempt.route, attempt.client);
-        let (meter, cut) = self.admit(id, row, destination, from);
+        let (meter, cut) = self.admit(id, row, destination, (attempt.route, client));
         Verdict::Pass(Pass {
             id,
             destination: attempt.destination.clone(),

@@ -19,6 +19,19 @@ describe("a host", () => {
     ]);
   });
 
+  it("that can be taken for another has its escaped letters apart, and says what they are", () => {
+    const view = hostView("xn--pple-43d.com:443", "\\u{430}pple.com:443");
+    expect(view.reads).toEqual([
+      { text: "\\u{430}", foreign: true },
+      { text: "pple.com:443", foreign: false },
+    ]);
+    expect(view.note).toMatch(/Mixes Latin and Cyrillic/);
+    expect(hostView("xn--x", "\\u{430}\\u{440}\\u{440}\\u{4cf}\\u{435}.com").note).toMatch(
+      /Written in Cyrillic/,
+    );
+    expect(hostView("x", "\\u{ffffff}.com").reads).toHaveLength(2);
+  });
+
   it.each([
     ["аpple.com", /Mixes Latin and Cyrillic/],
     ["gοοgle.com:443", /Mixes Latin and Greek/],

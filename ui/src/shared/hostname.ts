@@ -34,6 +34,11 @@ const LIKE_LATIN: readonly Script[] = ["Cyrillic", "Greek", "Armenian", "Cheroke
 /** Scripts that stand together in ordinary names. */
 const JAPANESE: readonly Script[] = ["Han", "Hiragana", "Katakana", "Latin"];
 
+// The engine writes a letter of a misleading word as an escape. No name has a backslash.
+const ESCAPES = /\\u\{([0-9a-f]{1,6})\}/gu;
+/** Runs of escapes and of letters that are not ASCII. */
+const FOREIGN = /((?:\\u\{[0-9a-f]{1,6}\}|[^\u0000-\u007f])+)/u;
+
 function scriptsOf(text: string): Script[] {
   return TESTS.filter(([, test]) => test.test(text)).map(([script]) => script);
 }
@@ -46,11 +51,19 @@ function isOrdinary(scripts: readonly Script[]): boolean {
 export function hostView(host: string, unicode: string | null): HostView {
   const shown = visibleText(host);
   if (unicode === null || unicode === host) return { shown, reads: null, note: null };
-  const reads = [...visibleText(unicode).matchAll(/[\u0000-\u007f]+|[^\u0000-\u007f]+/gu)].map(([text]) => ({
-    text,
-    foreign: !/^[\u0000-\u007f]/.test(text),
-  }));
-  return { shown, reads, note: noteOn(unicode) };
+  const reads = visibleText(unicode)
+    .split(FOREIGN)
+    .map((text, index) => ({ text, foreign: index % 2 === 1 }))
+    .filter(({ text }) => text !== "");
+  return { shown, reads, note: noteOn(lettersOf(unicode)) };
+}
+
+/** The letters that escapes stand for. */
+function lettersOf(text: string): string {
+  return text.replace(ESCAPES, (escape, hex: string) => {
+    const code = Number.parseInt(hex, 16);
+    return code <= 0x10ffff ? String.fromCodePoint(code) : escape;
+  });
 }
 
 function noteOn(unicode: string): string {

@@ -346,7 +346,7 @@ export const scenarios: Record<string, () => FakeWorld> = {
         prompts: [
           prompt({
             host: "xn--pple-43d.com",
-            unicode: "аpple.com",
+            unicode: "\\u{430}pple.com",
             parent: null,
             process: {
               pid: 66,
@@ -362,7 +362,7 @@ export const scenarios: Record<string, () => FakeWorld> = {
       {
         activity: [
           ...usualRows,
-          netRow(9_050, "xn--pple-43d.com", { denied: "notListed", unicode: "аpple.com:443" }),
+          netRow(9_050, "xn--pple-43d.com", { denied: "notListed", unicode: "\\u{430}pple.com" }),
           netRow(9_051, `login.bank.example.${"a".repeat(60)}.evil.net`, { denied: "notListed" }),
           fileRow(9_052, { target: `${SHOP}/a\u202egpj.exe`, why: "name\u001b[31m rule" }),
         ],

@@ -202,6 +202,9 @@ async fn an_answer_lets_a_waiting_attempt_pass_or_not() {
         let (verdict, ()) = tokio::join!(judged, test.answer(answer));
         if passes {
             passed(verdict);
+            // Known since the question: nothing is looked up after it, when the process may be gone.
+            let rows = test.rows();
+            assert_eq!(rows[0].process.as_ref().unwrap().name, "curl");
         } else {
             assert_eq!(refused(verdict).reason, DenyReason::Answer);
         }

@@ -6,7 +6,7 @@ import type {
   SessionInfo,
   SessionPhase,
 } from "../../backend/generated";
-import { bytesWords, durationWords, offersFor } from "./words";
+import { bytesWords, counted, durationWords, offersFor } from "./words";
 
 test.each([
   [0, "0 B"],
@@ -20,6 +20,15 @@ test.each([
   [2e15, "2000 TB"],
 ])("%d bytes are %s", (bytes, words) => {
   expect(bytesWords(bytes)).toBe(words);
+});
+
+test("one row is one row, and more than one may follow", () => {
+  expect([counted(0, "row"), counted(1, "row"), counted(1, "row", true), counted(1_200, "target")]).toEqual([
+    "0 rows",
+    "1 row",
+    "1+ rows",
+    "1,200 targets",
+  ]);
 });
 
 test.each([

@@ -128,6 +128,11 @@ export function durationWords(ms: number): string {
   return minutes < 60 ? `${minutes} min ${seconds} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
+/** So many of something, or more. */
+export function counted(count: number, what: string, more = false): string {
+  return `${count.toLocaleString("en")}${more ? "+" : ""} ${what}${count === 1 && !more ? "" : "s"}`;
+}
+
 /** What stands below the target: who, why, how much. */
 export function subline(row: ActivityRow): string {
   const parts = [row.why];
@@ -135,7 +140,7 @@ export function subline(row: ActivityRow): string {
   if (connection !== null && row.outcome !== "refused") {
     parts.push(bytesWords(connection.bytesUp + connection.bytesDown));
   }
-  if (row.outcome === "open") parts.push("open now");
+  if (row.outcome === "open") parts.push("open");
   return parts.map(visibleText).join(" · ");
 }
 

@@ -1,14 +1,20 @@
 //! What every end-to-end test does: open the panel, start a session, type, look.
 
-use kotak_tests::Stage;
-use kotak_tests::desktop::{Desktop, Window};
+use crate::Stage;
+use crate::desktop::{Desktop, Window};
+use fantoccini::actions::{InputSource, KeyAction, KeyActions};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// The panel with its desktop and its home.
-pub(crate) struct Panel {
-    pub(crate) window: Window,
-    pub(crate) stage: Stage,
-    pub(crate) desktop: Desktop,
+#[derive(Debug)]
+pub struct Panel {
+    /// The window.
+    pub window: Window,
+    /// The home.
+    pub stage: Stage,
+    /// The desktop that the window is on.
+    pub desktop: Desktop,
 }
 
 /// Calls a command of the engine as the page does, and returns its answer.
@@ -19,20 +25,18 @@ const INVOKE: &str = "
 ";
 
 impl Panel {
-    pub(crate) async fn open() -> Self {
+    /// Opens it with a new home.
+    pub async fn open() -> Self {
         Self::open_with(&[]).await
     }
 
-    pub(crate) async fn open_with(arguments: &[&str]) -> Self {
+    /// The same with arguments.
+    pub async fn open_with(arguments: &[&str]) -> Self {
         Self::open_at(Stage::new(), arguments, &[]).await
     }
 
     /// Opens it with a home that was prepared, and more environment variables.
-    pub(crate) async fn open_at(
-        stage: Stage,
-        arguments: &[&str],
-        environment: &[(&str, &str)],
-    ) -> Self {
+    pub async fn open_at(stage: Stage, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let desktop = Desktop::start();
         let window = Window::open_with(&desktop, stage.home(), arguments, environment).await;
         let panel = Self {
@@ -44,8 +48,44 @@ impl Panel {
         panel
     }
 
+    /// Ends the window and opens it again: the same desktop, the same home.
+    ///
+    /// # Panics
+    /// When the first does not go, or the second does not come.
+    pub async fn reopen(self) -> Self {
+        let Self {
+            window,
+            stage,
+            desktop,
+        } = self;
+        let first = format!("/proc/{}/cmdline", window.panel_pid());
+        window.close().await;
+        // While it runs, a second start is a call to the first window. One that nobody waited for has
+        // no command line any more.
+        for _ in 0..1200 {
+            if std::fs::read(&first).is_ok_and(|line| !line.is_empty()) {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            } else {
+                let window = Window::open(&desktop, stage.home(), &[]).await;
+                window.find("[data-testid=status-verdict]").await;
+                return Self {
+                    window,
+                    stage,
+                    desktop,
+                };
+            }
+        }
+        panic!("the window did not end in a minute");
+    }
+
     /// Calls an engine command; `Err` holds the problem.
-    pub(crate) async fn invoke(&self, command: &str, payload: Value) -> Result<Value, Value> {
+    ///
+    /// # Errors
+    /// What the engine says.
+    ///
+    /// # Panics
+    /// When the page cannot call it.
+    pub async fn invoke(&self, command: &str, payload: Value) -> Result<Value, Value> {
         let answer = self
             .window
             .client()
@@ -58,7 +98,9 @@ impl Panel {
         }
     }
 
-    pub(crate) fn request(&self, backend: &str, line: Option<&str>) -> Value {
+    /// What the new-session sheet would send: this backend, a shell or a command, an open network.
+    #[must_use]
+    pub fn request(&self, backend: &str, line: Option<&str>) -> Value {
         let program = line.map_or_else(
             || json!({ "kind": "shell" }),
             |line| json!({ "kind": "command", "line": line }),
@@ -76,8 +118,15 @@ impl Panel {
     }
 
     /// Starts a session through the engine and shows it; returns its id.
-    pub(crate) async fn start(&self, backend: &str, line: Option<&str>) -> String {
-        let request = self.request(backend, line);
+    pub async fn start(&self, backend: &str, line: Option<&str>) -> String {
+        self.launch(self.request(backend, line)).await
+    }
+
+    /// Starts a session by such a request and shows it; returns its id.
+    ///
+    /// # Panics
+    /// When the engine refuses it.
+    pub async fn launch(&self, request: Value) -> String {
         let session = self
             .invoke("launch", json!({ "request": request }))
             .await
@@ -89,7 +138,7 @@ impl Panel {
 
     /// Shows a session's pane. Clicks again as long as it is not there: the list moves under the
     /// pointer while sessions come and go.
-    pub(crate) async fn reveal(&self, id: &str) {
+    pub async fn reveal(&self, id: &str) {
         let script = format!(
             "if (document.querySelector(\"{}\")) return true; \
              document.querySelector(\"[data-testid=session-row][data-session-id='{id}']\")?.click(); \
@@ -102,7 +151,10 @@ impl Panel {
     }
 
     /// Waits until a session's terminal runs `program` in its foreground.
-    pub(crate) async fn runs(&self, id: &str, program: &str) {
+    ///
+    /// # Panics
+    /// When it does not.
+    pub async fn runs(&self, id: &str, program: &str) {
         for _ in 0..1200 {
             let running = self
                 .invoke("processes", json!({ "id": id }))
@@ -119,13 +171,13 @@ impl Panel {
             if found {
                 return;
             }
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
         panic!("{program} does not run in {id}");
     }
 
     /// Waits until a pane's session is in `phase`.
-    pub(crate) async fn phase(&self, id: &str, phase: &str) {
+    pub async fn phase(&self, id: &str, phase: &str) {
         let css = format!("{}[data-phase={phase}]", pane(id));
         self.window
             .until(
@@ -135,8 +187,11 @@ impl Panel {
             .await;
     }
 
-    /// Types into a pane's terminal.
-    pub(crate) async fn keys(&self, id: &str, keys: &str) {
+    /// Types into a pane's terminal, which gets the focus by that.
+    ///
+    /// # Panics
+    /// When the terminal takes no keys.
+    pub async fn keys(&self, id: &str, keys: &str) {
         let textarea = self
             .window
             .find(&format!("{} .xterm-helper-textarea", pane(id)))
@@ -147,19 +202,60 @@ impl Panel {
             .unwrap_or_else(|e| panic!("typing: {e}"));
     }
 
+    /// Types to whatever has the focus, as a person does who does not look.
+    ///
+    /// # Panics
+    /// When the window takes no keys.
+    pub async fn type_blindly(&self, text: &str) {
+        let mut keys = KeyActions::new("keyboard".to_owned());
+        let mut held = Vec::new();
+        for value in text.chars() {
+            let sign = value.to_string();
+            if sign == key::RELEASE {
+                for value in held.drain(..) {
+                    keys = keys.then(KeyAction::Up { value });
+                }
+                continue;
+            }
+            keys = keys.then(KeyAction::Down { value });
+            if [key::CONTROL, key::SHIFT].contains(&sign.as_str()) {
+                held.push(value);
+            } else {
+                keys = keys.then(KeyAction::Up { value });
+            }
+        }
+        let typed = self.window.client().perform_actions(keys).await;
+        typed.unwrap_or_else(|e| panic!("typing: {e}"));
+    }
+
+    /// Sets the theme, and waits until the page has it.
+    ///
+    /// # Panics
+    /// When the engine refuses it.
+    pub async fn theme(&self, theme: &str) {
+        let snapshot = self.invoke("snapshot", json!({})).await;
+        let mut settings = snapshot.expect("a snapshot")["settings"].clone();
+        settings["theme"] = json!(theme);
+        self.invoke("set_settings", json!({ "settings": settings }))
+            .await
+            .expect("settings");
+        let there = format!("return document.documentElement.dataset.theme === '{theme}'");
+        self.window.until("the theme", &there).await;
+    }
+
     /// Types a line and Enter.
-    pub(crate) async fn line(&self, id: &str, line: &str) {
+    pub async fn line(&self, id: &str, line: &str) {
         self.keys(id, &format!("{line}\u{e007}")).await;
     }
 
     /// The rows that a pane shows, as text.
-    pub(crate) async fn rows(&self, id: &str) -> String {
+    pub async fn rows(&self, id: &str) -> String {
         let value = self.window.script(&rows_script(id), Vec::new()).await;
         value.as_str().unwrap_or_default().to_owned()
     }
 
     /// Waits until a pane shows a row that is exactly `row`.
-    pub(crate) async fn shows(&self, id: &str, row: &str) {
+    pub async fn shows(&self, id: &str, row: &str) {
         let script = format!(
             "const rows = (() => {{ {} }})(); return rows.split('\\n').some(r => r.trimEnd() === {});",
             rows_script(id),
@@ -170,14 +266,16 @@ impl Panel {
             .await;
     }
 
-    pub(crate) async fn close(self) {
+    /// Ends the window and its desktop.
+    pub async fn close(self) {
         self.window.close().await;
         drop(self.desktop);
     }
 }
 
 /// The selector of a session's pane.
-pub(crate) fn pane(id: &str) -> String {
+#[must_use]
+pub fn pane(id: &str) -> String {
     format!("[data-testid=pane][data-session-id='{id}']")
 }
 
@@ -190,20 +288,27 @@ fn rows_script(id: &str) -> String {
 }
 
 /// Keys of the WebDriver standard, section 17.4.2.
-pub(crate) mod key {
-    pub(crate) const CONTROL: &str = "\u{e009}";
-    pub(crate) const SHIFT: &str = "\u{e008}";
-    pub(crate) const RELEASE: &str = "\u{e000}";
-    pub(crate) const ENTER: &str = "\u{e007}";
-    pub(crate) const ESCAPE: &str = "\u{e00c}";
+pub mod key {
+    /// Holds Control down.
+    pub const CONTROL: &str = "\u{e009}";
+    /// Holds Shift down.
+    pub const SHIFT: &str = "\u{e008}";
+    /// Lets go of both.
+    pub const RELEASE: &str = "\u{e000}";
+    /// Enter.
+    pub const ENTER: &str = "\u{e007}";
+    /// Escape.
+    pub const ESCAPE: &str = "\u{e00c}";
 }
 
 /// Ctrl+Shift+`letter`.
-pub(crate) fn chord(letter: char) -> String {
+#[must_use]
+pub fn chord(letter: char) -> String {
     format!("{}{}{letter}{}", key::CONTROL, key::SHIFT, key::RELEASE)
 }
 
 /// Ctrl+`letter`.
-pub(crate) fn control(letter: char) -> String {
+#[must_use]
+pub fn control(letter: char) -> String {
     format!("{}{letter}{}", key::CONTROL, key::RELEASE)
 }

@@ -292,11 +292,15 @@ async fn what_is_refused_after_it_passed_counts_as_refused() {
         reason: DenyReason::ServerName,
         detail: "it said evil.example.net".to_owned(),
     };
+    let id = pass.id;
     test.network.closed(pass, how);
     let counts = test.network.counts();
     assert_eq!((counts.allowed, counts.refused), (0, 1));
+    // Its end is told together with its process.
+    test.network.settled(id).await;
     let rows = test.rows();
     assert_eq!(rows[0].outcome, Outcome::Refused);
+    assert_eq!(rows[0].process.as_ref().unwrap().name, "curl");
     assert_eq!(rows[0].raw.as_deref(), Some("it said evil.example.net"));
 }
 

@@ -111,7 +111,7 @@ impl Asking {
     /// What an attempt printed, once it is over.
     pub(crate) async fn end(&self, attempt: Attempt) -> String {
         let output = || self.panel.stage.read(&attempt.output);
-        let end = self.until(&format!("{}", attempt.output), output).await;
+        let end = self.until(&attempt.output, output).await;
         end.trim().to_owned()
     }
 

@@ -296,14 +296,13 @@ async fn what_is_refused_after_it_passed_counts_as_refused() {
     };
     let id = pass.id;
     test.network.closed(pass, how);
-    // Its end is told together with the name of who opened it.
-    test.network.settled(id).await;
     let counts = test.network.counts();
     assert_eq!((counts.allowed, counts.refused), (0, 1));
-    // The row is told together with the name of who it was.
+    // Its end is told together with its process.
     test.network.settled(id).await;
     let rows = test.rows();
     assert_eq!(rows[0].outcome, Outcome::Refused);
+    assert_eq!(rows[0].process.as_ref().unwrap().name, "curl");
     assert_eq!(rows[0].raw.as_deref(), Some("it said evil.example.net"));
 }
 

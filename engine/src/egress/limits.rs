@@ -38,7 +38,8 @@ pub struct Limits {
     pub answer_seconds: u32,
     /// Ports on which nothing but TLS is spoken.
     pub tls_ports: Vec<u16>,
-    /// Ports on which a program that ignores proxies speaks plain HTTP.
+    /// Ports on which nothing but plain HTTP is spoken, through a tunnel as on the direct way: each
+    /// request is judged by the host that it names.
     pub http_ports: Vec<u16>,
 }
 

@@ -5,6 +5,7 @@ use super::decide::Destination;
 use super::dial::{DialError, dial};
 use super::first_bytes::FirstBytes;
 use super::gate::{Attempt, Route};
+use super::http;
 use super::pair::{Credentials, Shared};
 use super::relay::{counted, relay};
 use super::slots::Slot;
@@ -238,7 +239,12 @@ pub(super) async fn serve(shared: &Shared, accepted: Accepted, slot: Slot) {
     if writer.write_all(&Reply::Succeeded.bytes()).await.is_err() {
         return ticket.done();
     }
-    let first = FirstBytes::on_port(ticket.destination.port, &shared.limits);
+    let port = ticket.destination.port;
+    if shared.limits.http_ports.contains(&port) {
+        let tunnel = (Route::Socks, (server, *ticket));
+        return http::serve_tunnel(shared, (reader, writer), client, slot, tunnel).await;
+    }
+    let first = FirstBytes::on_port(port, &shared.limits);
     let server = counted(server, &ticket);
     relay((reader, writer), server, *ticket, first, &shared.limits).await;
 }

@@ -32,7 +32,11 @@ pub(super) async fn serve(shared: &Shared, accepted: Accepted, slot: Slot) {
         }
     };
     if shared.limits.http_ports.contains(&destination.port) {
-        return http::serve(shared, accepted, slot, Role::Server(destination)).await;
+        let role = Role::Server {
+            destination,
+            route: Route::Transparent,
+        };
+        return http::serve(shared, accepted, slot, role).await;
     }
     let Accepted { stream, client, .. } = accepted;
     let (mut reader, writer) = split(stream);

@@ -28,8 +28,13 @@ use tokio::net::TcpStream;
 pub(super) enum Role {
     /// A proxy that it knows of.
     Proxy,
-    /// The server itself, by the address that DNS inside gave it.
-    Server(Destination),
+    /// The server itself: by the address that DNS inside gave it, or at the end of a tunnel.
+    Server {
+        /// Which server: each request must name it.
+        destination: Destination,
+        /// How the connection came.
+        route: Route,
+    },
 }
 
 /// One connection.
@@ -39,33 +44,72 @@ struct Connection<'a> {
     client: Option<SocketAddr>,
     reader: ClientReader,
     writer: ClientWriter,
+    /// What a tunnel was opened to; the first request of the tunnel takes it.
+    ready: Option<Ready>,
 }
+
+/// A destination that was judged and reached.
+type Ready = (TcpStream, Ticket);
 
 /// Serves one connection.
 pub(super) async fn serve(shared: &Shared, accepted: Accepted, slot: Slot, role: Role) {
     let Accepted { stream, client, .. } = accepted;
     let (reader, writer) = split(stream);
-    let mut connection = Connection {
+    let connection = Connection {
         shared,
         role,
         client,
         reader,
         writer,
+        ready: None,
     };
-    while let Some(head) = connection.next_head(&slot).await {
-        match connection.answer(head).await {
-            Next::KeepAlive => {}
-            Next::Close => return,
-            Next::Tunnel(tunnel) => {
-                let (server, ticket, first) = *tunnel;
-                let client = (connection.reader, connection.writer);
-                return relay(client, server, ticket, first, &shared.limits).await;
-            }
+    connection.serve(slot).await;
+}
+
+/// Serves a tunnel on a port of plain HTTP. One destination may serve many names on one address,
+/// and takes the name from each request, so a tunnel does not carry what the direct way would
+/// refuse (REQ EG-3).
+pub(super) async fn serve_tunnel(
+    shared: &Shared,
+    (reader, writer): (ClientReader, ClientWriter),
+    client: Option<SocketAddr>,
+    slot: Slot,
+    (route, ready): (Route, Ready),
+) {
+    let connection = Connection {
+        shared,
+        role: Role::end_of(route, &ready),
+        client,
+        reader,
+        writer,
+        ready: Some(ready),
+    };
+    connection.serve(slot).await;
+}
+
+impl Role {
+    fn end_of(route: Route, (_, ticket): &Ready) -> Self {
+        Self::Server {
+            destination: ticket.destination.clone(),
+            route,
         }
     }
 }
-
 impl Connection<'_> {
+    async fn serve(mut self, slot: Slot) {
+        while let Some(head) = self.next_head(&slot).await {
+            match self.answer(head).await {
+                Next::KeepAlive => {}
+                Next::Close => return,
+                Next::Tunnel(tunnel) => {
+                    let (server, ticket, first) = *tunnel;
+                    let client = (self.reader, self.writer);
+                    return relay(client, server, ticket, first, &self.shared.limits).await;
+                }
+            }
+        }
+    }
+
     /// The next request; `None` when there is none, or none that can be served.
     async fn next_head(&mut self, slot: &Slot) -> Option<RequestHead> {
         let limits = &self.shared.limits;
@@ -85,9 +129,22 @@ impl Connection<'_> {
             .await
             .unwrap_or(Err(ReadError::Slow))
         };
+        let cut = self.ready.as_ref().map(|(_, ticket)| ticket.cut());
+        let cut = async {
+            match cut {
+                Some(cut) => cut.await,
+                None => std::future::pending().await,
+            }
+        };
         let read = tokio::select! {
             biased;
             () = silent.sent_away() => return None,
+            () = cut => {
+                if let Some((_, ticket)) = self.ready.take() {
+                    ticket.refuse(DenyReason::Cut, "the operator cut it").await;
+                }
+                return None;
+            }
             read = read => read,
         };
         drop(silent);
@@ -116,7 +173,7 @@ impl Connection<'_> {
 
     fn malformed(&self, bytes: &[u8], detail: &str) {
         let route = match self.role {
-            Role::Server(_) => Route::Transparent,
+            Role::Server { route, .. } => route,
             Role::Proxy if bytes.starts_with(b"CONNECT ") => Route::Connect,
             Role::Proxy => Route::Http,
         };
@@ -144,12 +201,9 @@ impl Connection<'_> {
 
     /// Judges one request and answers it.
     async fn answer(&mut self, head: RequestHead) -> Next {
-        if !self
-            .shared
-            .credentials
-            .as_ref()
-            .is_none_or(|known| known.are_in(&head.fields))
-        {
+        let proxy = matches!(self.role, Role::Proxy);
+        let credentials = self.shared.credentials.as_ref().filter(|_| proxy);
+        if !credentials.is_none_or(|known| known.are_in(&head.fields)) {
             let reply = Reply {
                 status: 407,
                 reason: None,
@@ -167,23 +221,28 @@ impl Connection<'_> {
             (Role::Proxy, Target::Absolute(destination, path)) => {
                 (Route::Http, destination.clone(), Some(path.clone()))
             }
-            (Role::Server(own), Target::Origin(path) | Target::Absolute(_, path))
-                if head.host.as_ref() == Some(own) =>
-            {
-                (Route::Transparent, own.clone(), Some(path.clone()))
+            (
+                Role::Server { destination, route },
+                Target::Origin(path) | Target::Absolute(_, path),
+            ) if head.host.as_ref() == Some(destination) => {
+                (*route, destination.clone(), Some(path.clone()))
             }
             (Role::Proxy, Target::Origin(_)) => {
                 let detail = "this is a proxy: the request names no http:// address";
                 return self.wrong(&head, detail).await;
             }
-            (Role::Server(_), Target::Connect(_)) => {
+            (Role::Server { .. }, Target::Connect(_)) => {
                 return self.wrong(&head, "CONNECT where no proxy is").await;
             }
-            (Role::Server(_), Target::Origin(_) | Target::Absolute(..)) => {
-                let detail = "the Host header names another host than the address was given for";
+            (Role::Server { .. }, Target::Origin(_) | Target::Absolute(..)) => {
+                let detail = "the Host header names another host than the connection is for";
                 return self.wrong(&head, detail).await;
             }
         };
+        if let (Some((server, ticket)), Some(path)) = (self.ready.take(), &path) {
+            // Judged and reached when the tunnel was opened.
+            return self.exchange(head, path, server, ticket).await;
+        }
         let attempt = Attempt {
             destination,
             route,
@@ -276,7 +335,14 @@ impl Connection<'_> {
             ticket.done();
             return Next::Close;
         }
-        let first = FirstBytes::on_port(ticket.destination.port, &self.shared.limits);
+        let port = ticket.destination.port;
+        if self.shared.limits.http_ports.contains(&port) {
+            let ready = (server, ticket);
+            self.role = Role::end_of(Route::Connect, &ready);
+            self.ready = Some(ready);
+            return Next::KeepAlive;
+        }
+        let first = FirstBytes::on_port(port, &self.shared.limits);
         let server = counted(server, &ticket);
         Next::Tunnel(Box::new((server, ticket, first)))
     }

@@ -6,7 +6,7 @@ use crate::api::{ActivityRow, Actor, NetworkCounts, RuleInfo, UiEvent};
 use crate::backend::{Bridge, SandboxBackend};
 use crate::egress::ask::{AskFirst, Clock, SessionFacts};
 use crate::egress::decide::Source;
-use crate::egress::gate::{Boxed, Gate, Route};
+use crate::egress::gate::{Boxed, Ends, Gate, Route};
 use crate::egress::journal::{Counted, Journal, Live, RowIds, SessionRun, Sink, Tally};
 use crate::egress::limits::Limits;
 use crate::egress::pair::{PairSockets, ProxyPair};
@@ -23,7 +23,6 @@ use kotak_guard::proto::Transport;
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Most bytes of a command line that is shown.
@@ -60,6 +59,9 @@ pub(super) struct Networks {
     events: Arc<Bus<UiEvent>>,
     sessions: Mutex<HashMap<String, Arc<Running>>>,
     rules: Mutex<Arc<Vec<RuleInfo>>>,
+    /// Held from reading the rules until a session has them: whoever read older ones has given
+    /// them to the session before newer ones come.
+    applying: Mutex<()>,
     titles: Mutex<HashMap<String, String>>,
 }
 
@@ -120,6 +122,7 @@ impl Networks {
             events,
             sessions: Mutex::default(),
             rules: Mutex::default(),
+            applying: Mutex::default(),
             titles: Mutex::default(),
         });
         let weak = Arc::downgrade(&networks);
@@ -228,7 +231,7 @@ impl Networks {
         let bridge = sockets.bridge;
         let pair = ProxyPair::start(
             Arc::clone(&network) as Arc<dyn Gate>,
-            Arc::new(HostResolver),
+            Arc::new(HostResolver::default()),
             pair_sockets(sockets),
             Limits::default(),
         );
@@ -271,6 +274,7 @@ impl Networks {
         let Some(running) = self.find(session) else {
             return;
         };
+        let _applying = self.applying.lock().unwrap_or_else(PoisonError::into_inner);
         let operator = operator_rules(&self.known_rules(), session, &running.workspace);
         let rules = running.network.rules();
         if rules.operator() != operator {
@@ -339,19 +343,19 @@ impl Sink for EngineSink {
 struct GuardWho(Inside);
 
 impl WhoAsks for GuardWho {
-    fn who(&self, route: Route, client: SocketAddr) -> Boxed<'_, Option<Actor>> {
+    fn who(&self, route: Route, Ends { client, local }: Ends) -> Boxed<'_, Option<Actor>> {
         Box::pin(async move {
             let found = match route {
                 // A query comes by either, mostly by UDP.
-                Route::Dns => match self.0.who_connects(Transport::Udp, client, None).await {
-                    None => self.0.who_connects(Transport::Tcp, client, None).await,
+                Route::Dns => match self.0.who_connects(Transport::Udp, client, local).await {
+                    None => self.0.who_connects(Transport::Tcp, client, local).await,
                     found => found,
                 },
                 Route::Connect
                 | Route::Http
                 | Route::Socks
                 | Route::Transparent
-                | Route::Forward => self.0.who_connects(Transport::Tcp, client, None).await,
+                | Route::Forward => self.0.who_connects(Transport::Tcp, client, local).await,
             };
             found.map(|found| Actor {
                 pid: found.pid,

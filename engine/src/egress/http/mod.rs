@@ -13,13 +13,12 @@ use self::reply::Reply;
 use super::decide::{DenyReason, Destination};
 use super::dial::{DialError, dial};
 use super::first_bytes::FirstBytes;
-use super::gate::{Attempt, Refusal, Route};
+use super::gate::{Attempt, Ends, Refusal, Route};
 use super::pair::Shared;
 use super::relay::{counted, relay};
 use super::slots::Slot;
 use super::stream::{Accepted, ClientReader, ClientWriter, seen, split};
 use super::ticket::{Judged, Ticket, judge};
-use std::net::SocketAddr;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
@@ -41,7 +40,7 @@ pub(super) enum Role {
 struct Connection<'a> {
     shared: &'a Shared,
     role: Role,
-    client: Option<SocketAddr>,
+    ends: Option<Ends>,
     reader: ClientReader,
     writer: ClientWriter,
     /// What a tunnel was opened to; the first request of the tunnel takes it.
@@ -53,12 +52,12 @@ type Ready = (TcpStream, Ticket);
 
 /// Serves one connection.
 pub(super) async fn serve(shared: &Shared, accepted: Accepted, slot: Slot, role: Role) {
-    let Accepted { stream, client, .. } = accepted;
-    let (reader, writer) = split(stream);
+    let ends = accepted.ends();
+    let (reader, writer) = split(accepted.stream);
     let connection = Connection {
         shared,
         role,
-        client,
+        ends,
         reader,
         writer,
         ready: None,
@@ -72,14 +71,14 @@ pub(super) async fn serve(shared: &Shared, accepted: Accepted, slot: Slot, role:
 pub(super) async fn serve_tunnel(
     shared: &Shared,
     (reader, writer): (ClientReader, ClientWriter),
-    client: Option<SocketAddr>,
+    ends: Option<Ends>,
     slot: Slot,
     (route, ready): (Route, Ready),
 ) {
     let connection = Connection {
         shared,
         role: Role::end_of(route, &ready),
-        client,
+        ends,
         reader,
         writer,
         ready: Some(ready),
@@ -182,9 +181,7 @@ impl Connection<'_> {
             .next()
             .unwrap_or_default();
         let shown = seen(line.strip_suffix(b"\r").unwrap_or(line));
-        self.shared
-            .gate
-            .malformed(route, self.client, &shown, detail);
+        self.shared.gate.malformed(route, self.ends, &shown, detail);
     }
 
     async fn refuse_last(&mut self, status: u16, message: String) -> Next {
@@ -246,12 +243,13 @@ impl Connection<'_> {
         let attempt = Attempt {
             destination,
             route,
-            client: self.client,
+            ends: self.ends,
         };
+        // It may wait for long.
+        self.reader.rest();
         let mut ticket = match judge(&self.shared.gate, attempt, &mut self.reader).await {
             Judged::Pass(ticket) => *ticket,
             Judged::Refuse(refusal) => return self.refuse(&head, refusal).await,
-            Judged::GivenUp => return Next::Close,
         };
         let server = dial(
             &mut ticket,

@@ -84,6 +84,8 @@ fn an_idle_tunnel_stays() {
         idle_time: _, // before a request
         hello_bytes: _,
         hello_time: _,
+        answer_time: _,      // of a plain request
+        half_closed_time: _, // the same
         resolve_time: _,
         connect_time: _,
         next_address_after: _,

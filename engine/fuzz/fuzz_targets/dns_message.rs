@@ -5,18 +5,19 @@
 use hickory_proto::op::{Message, MessageType};
 use kotak_engine::egress::decide::DenyReason;
 use kotak_engine::egress::dns::{Zone, answer};
-use kotak_engine::egress::gate::{Attempt, Boxed, Closed, Gate, Pass, Refusal, Route, Verdict};
+use kotak_engine::egress::gate::{
+    Attempt, Boxed, Closed, Ends, Gate, Leaves, Pass, Refusal, Route, Verdict,
+};
 use kotak_engine::egress::pool::Pool;
 use kotak_engine::spec::HostName;
 use libfuzzer_sys::fuzz_target;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Knows names below `example.com` only.
 struct Names;
 
 impl Gate for Names {
-    fn judge(&self, _attempt: Attempt) -> Boxed<'_, Verdict> {
+    fn judge(&self, _attempt: Attempt, _leaves: Leaves) -> Boxed<'_, Verdict> {
         Box::pin(async {
             Verdict::Refuse(Refusal {
                 reason: DenyReason::NotListed,
@@ -25,11 +26,11 @@ impl Gate for Names {
         })
     }
 
-    fn answers(&self, name: &HostName, _client: Option<SocketAddr>) -> bool {
+    fn answers(&self, name: &HostName, _ends: Option<Ends>) -> bool {
         name.as_str().ends_with(".example.com")
     }
 
-    fn malformed(&self, _route: Route, _client: Option<SocketAddr>, seen: &str, _detail: &str) {
+    fn malformed(&self, _route: Route, _ends: Option<Ends>, seen: &str, _detail: &str) {
         assert!(!seen.chars().any(char::is_control));
     }
 

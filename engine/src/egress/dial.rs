@@ -81,9 +81,11 @@ impl DialError {
             Some(reason) => Closed::Refused {
                 reason,
                 detail: self.told(),
+                address: None,
             },
             None => Closed::Failed {
                 detail: self.told(),
+                address: None,
             },
         }
     }

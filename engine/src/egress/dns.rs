@@ -1,7 +1,7 @@
 //! DNS inside the sandbox (RFC 1035): answers from the private pool, and asks nobody. Whatever a
 //! query says, nothing of it leaves the machine.
 
-use super::gate::{Gate, Route};
+use super::gate::{Ends, Gate, Route};
 use super::pair::Shared;
 use super::pool::Pool;
 use super::slots::Slot;
@@ -10,13 +10,14 @@ use crate::spec::{Host, HostName};
 use hickory_proto::op::{Edns, Message, MessageType, Metadata, OpCode, Query, ResponseCode};
 use hickory_proto::rr::rdata::A;
 use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType};
-use std::net::SocketAddr;
 use std::time::Instant;
 use tokio::io::AsyncWriteExt;
 use tokio::net::UdpSocket;
 
 /// Longest UDP message that is taken, and that clients are told of (DNS flag day 2020).
 const UDP_PAYLOAD: u16 = 1232;
+/// Longest TCP message that is waited for: one question takes a few hundred bytes.
+const TCP_MESSAGE: u16 = 4096;
 /// Bytes of a header.
 const HEADER: usize = 12;
 
@@ -32,7 +33,7 @@ pub struct Zone<'a> {
 
 /// The answer to a message, or `None` when it deserves none: an answer, or less than a header.
 #[must_use]
-pub fn answer(zone: &Zone<'_>, bytes: &[u8], client: Option<SocketAddr>) -> Option<Vec<u8>> {
+pub fn answer(zone: &Zone<'_>, bytes: &[u8], ends: Option<Ends>) -> Option<Vec<u8>> {
     let (&[id_high, id_low, flags, ..], true) = (bytes.first_chunk::<3>()?, bytes.len() >= HEADER)
     else {
         return None;
@@ -42,11 +43,10 @@ pub fn answer(zone: &Zone<'_>, bytes: &[u8], client: Option<SocketAddr>) -> Opti
         return None;
     }
     let answer = match Message::from_vec(bytes) {
-        Ok(query) => answer_query(zone, &query, client),
+        Ok(query) => answer_query(zone, &query, ends),
         Err(error) => {
             let detail = format!("a DNS message that cannot be read: {error}");
-            zone.gate
-                .malformed(Route::Dns, client, &seen(bytes), &detail);
+            zone.gate.malformed(Route::Dns, ends, &seen(bytes), &detail);
             let id = u16::from_be_bytes([id_high, id_low]);
             Message::error_msg(id, OpCode::Query, ResponseCode::FormErr)
         }
@@ -54,7 +54,7 @@ pub fn answer(zone: &Zone<'_>, bytes: &[u8], client: Option<SocketAddr>) -> Opti
     answer.to_vec().ok()
 }
 
-fn answer_query(zone: &Zone<'_>, query: &Message, client: Option<SocketAddr>) -> Message {
+fn answer_query(zone: &Zone<'_>, query: &Message, ends: Option<Ends>) -> Message {
     let mut answer = Message::new(
         query.metadata.id,
         MessageType::Response,
@@ -74,10 +74,10 @@ fn answer_query(zone: &Zone<'_>, query: &Message, client: Option<SocketAddr>) ->
     } else if query.metadata.op_code != OpCode::Query {
         ResponseCode::NotImp
     } else if let [question] = query.queries.as_slice() {
-        answer_question(zone, question, client, &mut answer)
+        answer_question(zone, question, ends, &mut answer)
     } else {
         let detail = "a DNS query without exactly one question";
-        zone.gate.malformed(Route::Dns, client, "", detail);
+        zone.gate.malformed(Route::Dns, ends, "", detail);
         ResponseCode::FormErr
     };
     answer
@@ -86,7 +86,7 @@ fn answer_query(zone: &Zone<'_>, query: &Message, client: Option<SocketAddr>) ->
 fn answer_question(
     zone: &Zone<'_>,
     question: &Query,
-    client: Option<SocketAddr>,
+    ends: Option<Ends>,
     answer: &mut Message,
 ) -> ResponseCode {
     let class = question.query_class();
@@ -100,11 +100,11 @@ fn answer_question(
     let name = match host_name(question.name()) {
         Ok(name) => name,
         Err((shown, detail)) => {
-            zone.gate.malformed(Route::Dns, client, &shown, &detail);
+            zone.gate.malformed(Route::Dns, ends, &shown, &detail);
             return ResponseCode::NXDomain;
         }
     };
-    if !zone.gate.answers(&name, client) {
+    if !zone.gate.answers(&name, ends) {
         return ResponseCode::NXDomain;
     }
     if question.query_type() == RecordType::A {
@@ -148,12 +148,14 @@ impl Shared {
 
 /// Answers datagrams for ever.
 pub(super) async fn serve_udp(shared: &Shared, socket: UdpSocket) {
+    let local = socket.local_addr().ok();
     let mut buffer = vec![0; 65_536];
     loop {
         match socket.recv_from(&mut buffer).await {
             Ok((length, client)) => {
                 let bytes = buffer.get(..length).unwrap_or_default();
-                let Some(answer) = answer(&shared.zone(), bytes, Some(client)) else {
+                let ends = Some(Ends { client, local });
+                let Some(answer) = answer(&shared.zone(), bytes, ends) else {
                     continue;
                 };
                 if let Err(error) = socket.send_to(&answer, client).await {
@@ -171,8 +173,8 @@ pub(super) async fn serve_udp(shared: &Shared, socket: UdpSocket) {
 
 /// Answers the messages of one connection (RFC 7766).
 pub(super) async fn serve_tcp(shared: &Shared, accepted: Accepted, slot: Slot) {
-    let Accepted { stream, client, .. } = accepted;
-    let (mut reader, mut writer) = split(stream);
+    let ends = accepted.ends();
+    let (mut reader, mut writer) = split(accepted.stream);
     loop {
         let silent = slot.silent();
         let read = async {
@@ -181,6 +183,9 @@ pub(super) async fn serve_tcp(shared: &Shared, accepted: Accepted, slot: Slot) {
                 .ahead()
                 .first_chunk()
                 .map_or(0, |length| u16::from_be_bytes(*length));
+            if length > TCP_MESSAGE {
+                return Err(std::io::ErrorKind::InvalidData.into());
+            }
             reader.need(2 + usize::from(length)).await?;
             reader.consume(2);
             Ok::<_, std::io::Error>(reader.take(usize::from(length)))
@@ -190,11 +195,19 @@ pub(super) async fn serve_tcp(shared: &Shared, accepted: Accepted, slot: Slot) {
             () = silent.sent_away() => return,
             read = tokio::time::timeout(shared.limits.head_time, read) => match read {
                 Ok(Ok(message)) => message,
-                Ok(Err(_)) | Err(_) => return,
+                Ok(Err(error)) => {
+                    if error.kind() == std::io::ErrorKind::InvalidData {
+                        let shown = seen(reader.ahead());
+                        let detail = "a DNS message of more than 4 KiB";
+                        shared.gate.malformed(Route::Dns, ends, &shown, detail);
+                    }
+                    return;
+                }
+                Err(_) => return,
             },
         };
         drop(silent);
-        let Some(answer) = answer(&shared.zone(), &message, client) else {
+        let Some(answer) = answer(&shared.zone(), &message, ends) else {
             return;
         };
         let Ok(length) = u16::try_from(answer.len()) else {

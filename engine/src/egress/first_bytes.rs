@@ -22,7 +22,8 @@ const PROTECTED: usize = (1 << 14) + 256;
 pub(super) enum FirstBytes {
     /// A ClientHello for the judged host, before anything passes either way.
     Tls,
-    /// Anything; but when they are TLS, a ClientHello for the judged host.
+    /// Anything; but when they are TLS, a ClientHello for the judged host. A host that plain HTTP
+    /// names is not looked at: ports where it is spoken are served as HTTP, and never come here.
     Any,
     /// They passed a check already.
     Checked,

@@ -141,19 +141,18 @@ fn report(ended: Result<(), tokio::task::JoinError>) {
 }
 
 async fn connection(serving: &Serving, accepted: Accepted) {
-    let Accepted { stream, client, .. } = accepted;
-    let client = match serving.way.direction {
-        ForwardDirection::Out => client,
+    let ends = match serving.way.direction {
+        ForwardDirection::Out => accepted.ends(),
         // Of the host: nobody inside has that address.
         ForwardDirection::In => None,
     };
     let pass = serving
         .network
-        .granted(&serving.way, client, serving.revoked.clone());
+        .granted(&serving.way, ends, serving.revoked.clone());
     tokio::select! {
         biased;
         () = pass.cut() => {}
-        () = carry(serving, stream, &pass) => {}
+        () = carry(serving, accepted.stream, &pass) => {}
     }
 }
 

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use ts_rs::TS;
 
 /// A future that a trait object can return.
@@ -34,6 +34,16 @@ pub enum Route {
     Socket,
 }
 
+/// The two ends of a connection from inside, as accepted: by both the guard finds the process.
+/// One source port may lead to two listeners at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ends {
+    /// The client's.
+    pub client: SocketAddr,
+    /// What it connected to, where that is known.
+    pub local: Option<SocketAddr>,
+}
+
 /// One attempt to reach a destination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
@@ -41,8 +51,34 @@ pub struct Attempt {
     pub destination: Destination,
     /// How it came.
     pub route: Route,
-    /// The client's end of its connection, as accepted: by it the guard finds the process.
-    pub client: Option<SocketAddr>,
+    /// The connection that it came by, when the carrier knows it.
+    pub ends: Option<Ends>,
+}
+
+/// Held while the client of an attempt may still send; dropped when it does not any more.
+#[derive(Debug)]
+pub struct Stays {
+    _held: oneshot::Sender<()>,
+}
+
+/// Tells when the client of an attempt has ended its side: it gave up, or it said all it had to
+/// say and listens still.
+#[derive(Debug)]
+pub struct Leaves(oneshot::Receiver<()>);
+
+impl Leaves {
+    /// Both ends.
+    #[must_use]
+    pub fn new() -> (Stays, Self) {
+        let (held, leaves) = oneshot::channel();
+        (Stays { _held: held }, Self(leaves))
+    }
+
+    /// Comes when the other end is dropped.
+    pub async fn gone(self) {
+        // Nothing is ever sent.
+        let _gone = self.0.await;
+    }
 }
 
 /// What becomes of an attempt.
@@ -102,27 +138,33 @@ pub enum Closed {
         reason: DenyReason,
         /// One sentence with what was seen.
         detail: String,
+        /// The address that was checked and dialled, when it came to that.
+        address: Option<IpAddr>,
     },
     /// Allowed, and the destination could not be reached.
     Failed {
         /// What the system said.
         detail: String,
+        /// The address that was checked and dialled, when it came to that.
+        address: Option<IpAddr>,
     },
 }
 
 /// The session behind a pair of proxies. All methods are cheap but [`Gate::judge`], which waits
-/// while the operator is asked; dropping its future withdraws the attempt.
+/// while the operator is asked. Dropping its future withdraws the attempt, and what is denied is
+/// put down even so.
 pub trait Gate: Send + Sync + 'static {
-    /// Decides one attempt, and puts down what was decided.
-    fn judge(&self, attempt: Attempt) -> Boxed<'_, Verdict>;
+    /// Decides one attempt, and puts down what was decided. Once its client leaves, nobody is
+    /// asked about it any more, and the verdict comes in bounded time.
+    fn judge(&self, attempt: Attempt, leaves: Leaves) -> Boxed<'_, Verdict>;
 
     /// Whether a name may be answered by the DNS inside: it may be reached on some port, or asked
     /// about. Puts a refusal down.
-    fn answers(&self, name: &HostName, client: Option<SocketAddr>) -> bool;
+    fn answers(&self, name: &HostName, ends: Option<Ends>) -> bool;
 
     /// Puts down a refusal of something that is no [`Destination`]: malformed bytes, an unknown
     /// protocol. `seen` is what stood there, shortened, control characters escaped.
-    fn malformed(&self, route: Route, client: Option<SocketAddr>, seen: &str, detail: &str);
+    fn malformed(&self, route: Route, ends: Option<Ends>, seen: &str, detail: &str);
 
     /// An allowed connection is over.
     fn closed(&self, pass: Pass, how: Closed);

@@ -18,11 +18,18 @@ pub struct Limits {
     pub head_time: Duration,
     /// Until the first byte of the first or next request.
     pub idle_time: Duration,
-    /// Longest TLS ClientHello with its records, bytes. Post-quantum key shares take about 2 KiB,
-    /// tickets and Encrypted ClientHello some more.
+    /// Longest TLS ClientHello with its records, bytes: one record's worth. Post-quantum key shares
+    /// take about 2 KiB, tickets and Encrypted ClientHello some more. Every connection at once may
+    /// hold so much that is not whole.
     pub hello_bytes: usize,
     /// Until the ClientHello is whole.
     pub hello_time: Duration,
+    /// From the last byte of a plain request to the head of its answer. Some answers take minutes
+    /// to compute; none holds a connection for ever.
+    pub answer_time: Duration,
+    /// The same from when the client has ended its side: it may be one that only listens from then
+    /// on, or one that is gone.
+    pub half_closed_time: Duration,
     /// Until a name is resolved.
     pub resolve_time: Duration,
     /// Until one address answers.
@@ -38,7 +45,8 @@ pub struct Limits {
     pub answer_seconds: u32,
     /// Ports on which nothing but TLS is spoken.
     pub tls_ports: Vec<u16>,
-    /// Ports on which a program that ignores proxies speaks plain HTTP.
+    /// Ports on which nothing but plain HTTP is spoken, through a tunnel as on the direct way: each
+    /// request is judged by the host that it names.
     pub http_ports: Vec<u16>,
 }
 
@@ -51,8 +59,10 @@ impl Default for Limits {
             head_fields: 128,
             head_time: Duration::from_secs(30),
             idle_time: Duration::from_secs(120),
-            hello_bytes: 64 * 1024,
+            hello_bytes: 16 * 1024,
             hello_time: Duration::from_secs(30),
+            answer_time: Duration::from_secs(600),
+            half_closed_time: Duration::from_secs(60),
             resolve_time: Duration::from_secs(15),
             connect_time: Duration::from_secs(20),
             next_address_after: Duration::from_millis(250),

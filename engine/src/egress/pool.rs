@@ -29,9 +29,12 @@ pub struct Pool {
 struct Table {
     by_name: HashMap<HostName, u32>,
     by_number: HashMap<u32, Entry>,
-    /// Numbers by their last use, oldest first.
+    /// Numbers that no connection holds, by their last use, oldest first.
     by_use: BTreeMap<u64, u32>,
     uses: u64,
+    /// Entries that were looked at to find a free one.
+    #[cfg(test)]
+    looks: u64,
 }
 
 #[derive(Debug)]
@@ -92,8 +95,10 @@ impl Pool {
         table.touch(number, now);
         let entry = table.by_number.get_mut(&number)?;
         entry.connections += 1;
+        let (name, last_use) = (entry.name.clone(), entry.last_use);
+        table.by_use.remove(&last_use);
         Some(Lease {
-            name: entry.name.clone(),
+            name,
             number,
             pool: Arc::clone(self),
         })
@@ -106,11 +111,12 @@ impl Pool {
         if taken < self.capacity {
             return Some(taken);
         }
-        let oldest = table.by_use.values().copied().find(|number| {
-            table.by_number.get(number).is_some_and(|entry| {
-                entry.connections == 0 && now.saturating_duration_since(entry.at) >= self.hold
-            })
-        })?;
+        // Only the oldest: when it is too young, all are. A full table is asked for each new name.
+        let oldest = *table.by_use.first_key_value()?.1;
+        let entry = table.look(oldest)?;
+        if now.saturating_duration_since(entry.at) < self.hold {
+            return None;
+        }
         if let Some(entry) = table.by_number.remove(&oldest) {
             table.by_name.remove(&entry.name);
             table.by_use.remove(&entry.last_use);
@@ -130,8 +136,18 @@ impl Table {
             self.uses += 1;
             entry.last_use = self.uses;
             entry.at = now;
-            self.by_use.insert(self.uses, number);
+            if entry.connections == 0 {
+                self.by_use.insert(self.uses, number);
+            }
         }
+    }
+
+    fn look(&mut self, number: u32) -> Option<&Entry> {
+        #[cfg(test)]
+        {
+            self.looks += 1;
+        }
+        self.by_number.get(&number)
     }
 }
 
@@ -153,8 +169,14 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if let Some(entry) = self.pool.table().by_number.get_mut(&self.number) {
+        let mut table = self.pool.table();
+        if let Some(entry) = table.by_number.get_mut(&self.number) {
             entry.connections = entry.connections.saturating_sub(1);
+            if entry.connections == 0 {
+                // Where it stood by its last use: a connection that ends is none.
+                let last_use = entry.last_use;
+                table.by_use.insert(last_use, self.number);
+            }
         }
     }
 }
@@ -216,6 +238,45 @@ mod tests {
         );
         drop(lease);
         assert_eq!(pool.address_of(&name("e.example"), last), Some(first));
+    }
+
+    #[test]
+    fn a_full_pool_is_not_searched() {
+        const NAMES: u32 = 1000;
+        let pool = Arc::new(Pool::new(NAMES, HOLD));
+        let start = Instant::now();
+        let addresses: Vec<_> = (0..NAMES)
+            .map(|number| {
+                let name = name(&format!("n{number}.example"));
+                pool.address_of(&name, start).unwrap()
+            })
+            .collect();
+        let looks = || pool.table().looks;
+        assert_eq!(looks(), 0);
+        // All are young.
+        for number in 0..100 {
+            let one = name(&format!("young{number}.example"));
+            assert_eq!(pool.address_of(&one, start), None);
+        }
+        assert_eq!(looks(), 100);
+        // All but the last are in use.
+        let (last, others) = addresses.split_last().unwrap();
+        let leases: Vec<_> = others
+            .iter()
+            .map(|&address| pool.name_of(address, start).unwrap())
+            .collect();
+        let later = start + HOLD;
+        assert_eq!(pool.address_of(&name("old.example"), later), Some(*last));
+        assert_eq!(looks(), 101);
+        assert_eq!(pool.address_of(&name("none.example"), later), None);
+        // Two connections hold an address until both have ended.
+        let twice = pool.name_of(others[0], start).unwrap();
+        drop(leases);
+        assert_eq!(pool.address_of(&name("b.example"), later), Some(others[1]));
+        drop(twice);
+        let next = pool.address_of(&name("c.example"), later);
+        assert_eq!(next, Some(others[2]), "the first was used later");
+        assert_eq!(looks(), 104);
     }
 
     #[test]

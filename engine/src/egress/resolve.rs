@@ -2,8 +2,20 @@
 
 use super::gate::{Boxed, Resolve};
 use crate::spec::HostName;
+use std::collections::HashMap;
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{Semaphore, watch};
+
+/// Look-ups of one session at the same time.
+const OF_ONE: usize = 16;
+/// Look-ups of all sessions at the same time. Each keeps a thread of those that the whole engine
+/// shares, for as long as the system's resolver takes.
+const OF_ALL: usize = 64;
+
+static ALL: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(OF_ALL)));
 
 /// Where the system keeps names that are not asked for over the network.
 const HOSTS: &str = if cfg!(windows) {
@@ -12,20 +24,121 @@ const HOSTS: &str = if cfg!(windows) {
     "/etc/hosts"
 };
 
-/// The host's resolver: its hosts file, then what `getaddrinfo(3)` asks.
+/// The host's resolver: its hosts file, then what `getaddrinfo(3)` asks. One for each session, so
+/// that none takes more than its part.
 ///
 /// The name is asked for as an absolute one (with its final dot), so that no search domain of the
 /// host can turn the name that was judged into another. The C library looks an absolute name up
 /// in no hosts file, so that is done here.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct HostResolver;
+#[derive(Clone)]
+pub struct HostResolver(Arc<Shared>);
+
+struct Shared {
+    look_up: LookUp,
+    /// Permits of the session, and of all.
+    permits: [Arc<Semaphore>; 2],
+    /// Names that are being looked up.
+    flights: Mutex<HashMap<HostName, watch::Sender<Option<Found>>>>,
+}
+
+type LookUp = Box<dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync>;
+
+/// The end of a look-up, as all who wait for it can have it.
+type Found = Result<Vec<IpAddr>, Arc<io::Error>>;
+
+impl fmt::Debug for HostResolver {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("HostResolver")
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for HostResolver {
+    fn default() -> Self {
+        Self::by(look_up, Arc::clone(&ALL))
+    }
+}
 
 impl Resolve for HostResolver {
     fn resolve<'a>(&'a self, name: &'a HostName) -> Boxed<'a, io::Result<Vec<IpAddr>>> {
-        let name = name.to_string();
-        // Both block, and one hop to a thread that may is enough.
-        let looked_up = tokio::task::spawn_blocking(move || look_up(&name));
-        Box::pin(async move { looked_up.await.map_err(io::Error::other)? })
+        let mut found = self.0.wait_for(name);
+        Box::pin(async move {
+            let found = found.wait_for(Option::is_some).await;
+            match found.ok().and_then(|found| found.clone()) {
+                Some(Ok(addresses)) => Ok(addresses),
+                Some(Err(error)) => Err(io::Error::new(error.kind(), error)),
+                None => Err(io::Error::other("the look-up failed")),
+            }
+        })
+    }
+}
+
+impl HostResolver {
+    fn by(
+        look_up: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static,
+        all: Arc<Semaphore>,
+    ) -> Self {
+        Self(Arc::new(Shared {
+            look_up: Box::new(look_up),
+            permits: [Arc::new(Semaphore::new(OF_ONE)), all],
+            flights: Mutex::default(),
+        }))
+    }
+}
+
+impl Shared {
+    fn flights(&self) -> MutexGuard<'_, HashMap<HostName, watch::Sender<Option<Found>>>> {
+        self.flights.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where the end of a name's look-up is told. One that goes on already is shared.
+    fn wait_for(self: &Arc<Self>, name: &HostName) -> watch::Receiver<Option<Found>> {
+        let mut flights = self.flights();
+        if let Some(flight) = flights.get(name) {
+            return flight.subscribe();
+        }
+        let (told, found) = watch::channel(None);
+        flights.insert(name.clone(), told.clone());
+        tokio::spawn(Arc::clone(self).fly(name.clone(), told));
+        found
+    }
+
+    /// Looks a name up once there is room. A look-up that was begun keeps its room to its end,
+    /// whether anybody still waits for it or not: its thread cannot be taken away.
+    async fn fly(self: Arc<Self>, name: HostName, told: watch::Sender<Option<Found>>) {
+        let permits = async {
+            let [own, all] = &self.permits;
+            let own = Arc::clone(own).acquire_owned().await;
+            (own, Arc::clone(all).acquire_owned().await)
+        };
+        tokio::pin!(permits);
+        let permits = loop {
+            tokio::select! {
+                biased;
+                permits = &mut permits => break permits,
+                () = told.closed() => {
+                    let mut flights = self.flights();
+                    // Somebody may have joined in between.
+                    if told.receiver_count() == 0 {
+                        flights.remove(&name);
+                        return;
+                    }
+                }
+            }
+        };
+        let own = Arc::clone(&self);
+        let text = name.to_string();
+        let found = tokio::task::spawn_blocking(move || {
+            let found = (own.look_up)(&text);
+            drop(permits);
+            found
+        });
+        let found = found
+            .await
+            .unwrap_or_else(|error| Err(io::Error::other(error)));
+        self.flights().remove(&name);
+        told.send_replace(Some(found.map_err(Arc::new)));
     }
 }
 
@@ -56,7 +169,116 @@ fn in_hosts_file(text: &str, name: &str) -> Vec<IpAddr> {
 
 #[cfg(test)]
 mod tests {
-    use super::in_hosts_file;
+    use super::{HostResolver, OF_ONE, in_hosts_file};
+    use crate::egress::gate::Resolve;
+    use crate::spec::HostName;
+    use std::net::{IpAddr, Ipv4Addr};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex, mpsc};
+    use tokio::sync::Semaphore;
+
+    const FOUND: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    /// A resolver whose look-ups end one by one, when they are let.
+    struct Slow {
+        begun: Arc<AtomicUsize>,
+        end: mpsc::Sender<()>,
+        resolver: HostResolver,
+    }
+
+    fn slow(all: &Arc<Semaphore>) -> Slow {
+        let (end, may_end) = mpsc::channel();
+        let may_end = Mutex::new(may_end);
+        let begun = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&begun);
+        let look_up = move |_: &str| {
+            count.fetch_add(1, Ordering::SeqCst);
+            // Without a sender any more, at the end of the test.
+            let _ = may_end.lock().unwrap().recv();
+            Ok(vec![FOUND])
+        };
+        Slow {
+            begun,
+            end,
+            resolver: HostResolver::by(look_up, Arc::clone(all)),
+        }
+    }
+
+    impl Slow {
+        fn ask(&self, number: usize) -> tokio::task::JoinHandle<std::io::Result<Vec<IpAddr>>> {
+            let resolver = self.resolver.clone();
+            let name = HostName::parse(&format!("n{number}.example")).unwrap();
+            tokio::spawn(async move { resolver.resolve(&name).await })
+        }
+
+        async fn until_begun(&self, count: usize) {
+            while self.begun.load(Ordering::SeqCst) < count {
+                tokio::task::yield_now().await;
+            }
+        }
+
+        fn waiting(&self) -> usize {
+            self.resolver.0.flights().len()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_slow_resolver_takes_a_bounded_number_of_threads() {
+        let all = Arc::new(Semaphore::new(OF_ONE + 4));
+        let (one, other) = (slow(&all), slow(&all));
+        let mut asked: Vec<_> = (0..100).map(|number| one.ask(number)).collect();
+        one.until_begun(OF_ONE).await;
+        // Another session has what is left of all, and no more.
+        let others: Vec<_> = (0..100).map(|number| other.ask(number)).collect();
+        other.until_begun(4).await;
+        while one.waiting() + other.waiting() < 200 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(all.available_permits(), 0);
+        // Whoever gives up leaves no wait behind, and frees no thread that is still taken.
+        for handle in asked.split_off(OF_ONE).into_iter().chain(others) {
+            handle.abort();
+        }
+        while one.waiting() + other.waiting() > OF_ONE + 4 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(all.available_permits(), 0);
+        let begun = one.begun.load(Ordering::SeqCst) + other.begun.load(Ordering::SeqCst);
+        assert_eq!(begun, OF_ONE + 4);
+        for _ in 0..OF_ONE {
+            one.end.send(()).unwrap();
+        }
+        for handle in asked {
+            assert_eq!(handle.await.unwrap().unwrap(), [FOUND]);
+        }
+        // There is room again.
+        let next = one.ask(100);
+        one.until_begun(OF_ONE + 1).await;
+        one.end.send(()).unwrap();
+        assert_eq!(next.await.unwrap().unwrap(), [FOUND]);
+    }
+
+    #[tokio::test]
+    async fn one_name_is_looked_up_once_for_all_who_wait() {
+        let slow = slow(&Arc::new(Semaphore::new(OF_ONE)));
+        let asked: Vec<_> = (0..50).map(|_| slow.ask(1)).collect();
+        slow.until_begun(1).await;
+        let resolver = &slow.resolver.0;
+        let name = HostName::parse("n1.example").unwrap();
+        let waiting = || {
+            let flights = resolver.flights();
+            flights.get(&name).map_or(0, |told| told.receiver_count())
+        };
+        while waiting() < 50 {
+            tokio::task::yield_now().await;
+        }
+        slow.end.send(()).unwrap();
+        for handle in asked {
+            assert_eq!(handle.await.unwrap().unwrap(), [FOUND]);
+        }
+        assert_eq!(slow.begun.load(Ordering::SeqCst), 1);
+        assert_eq!(slow.waiting(), 0);
+    }
 
     #[test]
     fn a_hosts_file_is_read_by_whole_names_without_comments() {
@@ -65,7 +287,7 @@ mod tests {
         assert_eq!(
             in_hosts_file(text, "example.com"),
             [
-                "203.0.113.1".parse::<std::net::IpAddr>().unwrap(),
+                "203.0.113.1".parse::<IpAddr>().unwrap(),
                 "2001:db8::1".parse().unwrap()
             ]
         );

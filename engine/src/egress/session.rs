@@ -13,14 +13,15 @@ pub use who::{Asker, WhoAsks};
 
 use super::ask::{AskFirst, Clock, Resolution};
 use super::decide::{Allowed, Decision, DenyReason, Destination, decide};
-use super::gate::{Attempt, Boxed, Closed, Gate, Meter, Pass, Refusal, Route, Verdict};
+use super::gate::{
+    Attempt, Boxed, Closed, Ends, Gate, Leaves, Meter, Pass, Refusal, Route, Verdict,
+};
 use super::journal::{Counted, Journal};
 use super::rules::RuleSet;
 use crate::api::{ActivityRow, NetworkCounts, Outcome};
 use crate::spec::{Host, HostName};
 use std::collections::HashMap;
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Duration;
@@ -126,13 +127,20 @@ impl SessionNetwork {
     /// Other rules, from the next decision on; what waits for an answer is judged by them at once.
     /// Open connections go on until they are cut.
     pub fn set_rules(&self, rules: RuleSet) {
-        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules.clone();
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
         self.ask
-            .judge_again(self.id(), |destination| match decide(destination, &rules) {
-                Decision::Allow(allowed) => Some(Resolution::Allow(allowed)),
-                Decision::Deny(reason) => Some(Resolution::Deny(reason)),
-                Decision::Ask => None,
-            });
+            .judge_again(self.id(), |destination| self.resolution(destination));
+    }
+
+    /// What the rules say now; nothing when they say to ask. Questions are judged by this where
+    /// no other can begin or end meanwhile, so that none waits for a rule that is there already.
+    fn resolution(&self, destination: &Destination) -> Option<Resolution> {
+        let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
+        match decide(destination, &rules) {
+            Decision::Allow(allowed) => Some(Resolution::Allow(allowed)),
+            Decision::Deny(reason) => Some(Resolution::Deny(reason)),
+            Decision::Ask => None,
+        }
     }
 
     /// What the network did so far, and the questions that wait.
@@ -182,27 +190,39 @@ impl SessionNetwork {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn judge_attempt(&self, attempt: Attempt) -> Verdict {
+    async fn judge_attempt(&self, attempt: Attempt, leaves: Leaves) -> Verdict {
         let rules = self.rules();
         match decide(&attempt.destination, &rules) {
             Decision::Allow(allowed) => self.pass(&attempt, allowed, None),
             Decision::Deny(reason) => {
-                let who = self.asker.ask(&attempt, self.clock.now_ms()).await;
-                self.refuse(&attempt, reason, who)
+                let row = attempt::refused_row(self.id(), &attempt, reason);
+                let mut refused = attempt::Refused::new(self, row);
+                refused.by(self.asker.ask(&attempt, self.clock.now_ms()).await);
+                drop(refused);
+                refusal(&attempt, reason)
             }
-            Decision::Ask => self.ask_first(attempt).await,
+            Decision::Ask => self.ask_first(attempt, leaves).await,
         }
     }
 
-    async fn ask_first(&self, attempt: Attempt) -> Verdict {
+    async fn ask_first(&self, attempt: Attempt, leaves: Leaves) -> Verdict {
+        let row = attempt::given_up_row(self.id(), &attempt);
+        let mut given_up = attempt::Refused::new(self, row);
         let who = self.asker.ask(&attempt, self.clock.now_ms()).await;
-        let mut given_up = attempt::GivenUp::new(self, &attempt, who.clone());
-        let destination = attempt.destination.clone();
-        let resolution = self
-            .ask
-            .ask(self.id(), destination, who.actor.clone())
-            .await;
-        given_up.decided();
+        given_up.by(who.clone());
+        let asked = self.ask.ask(
+            self.id(),
+            attempt.destination.clone(),
+            who.actor.clone(),
+            // The rules may have changed during the look-up.
+            |destination| self.resolution(destination),
+        );
+        let resolution = tokio::select! {
+            biased;
+            resolution = asked => resolution,
+            () = leaves.gone() => return refusal(&attempt, DenyReason::Timeout),
+        };
+        given_up.withdraw();
         match resolution {
             Resolution::Deny(reason) => self.refuse(&attempt, reason, who),
             // A rule that denies may have come in between; it wins over an answer.
@@ -222,15 +242,15 @@ impl SessionNetwork {
     fn pass(&self, attempt: &Attempt, allowed: Allowed, known: Option<who::Who>) -> Verdict {
         let id = self.next_id();
         let mut row = attempt::allowed_row(self.id(), id, attempt, allowed);
-        let client = match known {
+        let ends = match known {
             Some(who) => {
                 who.sign(&mut row);
                 None
             }
-            None => attempt.client,
+            None => attempt.ends,
         };
         let destination = Some(attempt.destination.clone());
-        let (meter, cut) = self.admit(id, row, destination, (attempt.route, client));
+        let (meter, cut) = self.admit(id, row, destination, (attempt.route, ends));
         Verdict::Pass(Pass {
             id,
             destination: attempt.destination.clone(),
@@ -250,13 +270,13 @@ impl SessionNetwork {
         id: u64,
         row: ActivityRow,
         destination: Option<Destination>,
-        (route, client): (Route, Option<SocketAddr>),
+        (route, ends): (Route, Option<Ends>),
     ) -> (Arc<Meter>, watch::Receiver<bool>) {
         let now_ms = self.clock.now_ms();
         let (sender, cut) = watch::channel(false);
         let meter = Arc::new(Meter::default());
         let row = self.journal.opened(now_ms, row);
-        let looking = row.is_some() && client.is_some();
+        let looking = row.is_some() && ends.is_some();
         self.open().insert(
             id,
             Open {
@@ -271,17 +291,17 @@ impl SessionNetwork {
         );
         self.busy.notify_one();
         if looking {
-            self.find_who(id, route, client);
+            self.find_who(id, route, ends);
         }
         (meter, cut)
     }
 
     /// Looks up who opened a connection that passes, without keeping it waiting.
-    fn find_who(&self, id: u64, route: Route, client: Option<SocketAddr>) {
+    fn find_who(&self, id: u64, route: Route, ends: Option<Ends>) {
         let own = self.own.clone();
         tokio::spawn(async move {
             let Some(network) = own.upgrade() else { return };
-            let look = network.asker.begin(route, client, network.clock.now_ms());
+            let look = network.asker.begin(route, ends, network.clock.now_ms());
             let who = match look {
                 Some(look) => look.await,
                 None => who::Who::sampled(),
@@ -312,10 +332,7 @@ impl SessionNetwork {
         let mut row = attempt::refused_row(self.id(), attempt, reason);
         who.sign(&mut row);
         self.put_down(row);
-        Verdict::Refuse(Refusal {
-            reason,
-            message: reason.message(&attempt.destination),
-        })
+        refusal(attempt, reason)
     }
 
     fn put_down(&self, row: ActivityRow) {
@@ -324,45 +341,52 @@ impl SessionNetwork {
     }
 
     /// Puts a refusal down that was told already, after a look at who it was.
-    fn put_down_later(&self, route: Route, client: Option<SocketAddr>, row: ActivityRow) {
-        let own = self.own.clone();
+    fn put_down_later(&self, route: Route, ends: Option<Ends>, row: ActivityRow) {
         let now_ms = self.clock.now_ms();
         // In a flood there is nothing to look up, and no task to start for each.
-        let Some(look) = self.asker.begin(route, client, now_ms) else {
+        let Some(look) = self.asker.begin(route, ends, now_ms) else {
             let mut row = row;
             who::Who::sampled().sign(&mut row);
             self.put_down(row);
             return;
         };
+        // Held until then: the row is not lost with the session.
+        let Some(network) = self.own.upgrade() else {
+            return self.put_down(row);
+        };
         tokio::spawn(async move {
-            let mut row = row;
-            look.await.sign(&mut row);
-            if let Some(network) = own.upgrade() {
-                network.put_down(row);
-            }
+            let mut refused = attempt::Refused::new(&network, row);
+            refused.by(look.await);
         });
     }
 }
 
+fn refusal(attempt: &Attempt, reason: DenyReason) -> Verdict {
+    Verdict::Refuse(Refusal {
+        reason,
+        message: reason.message(&attempt.destination),
+    })
+}
+
 impl Gate for SessionNetwork {
-    fn judge(&self, attempt: Attempt) -> Boxed<'_, Verdict> {
-        Box::pin(self.judge_attempt(attempt))
+    fn judge(&self, attempt: Attempt, leaves: Leaves) -> Boxed<'_, Verdict> {
+        Box::pin(self.judge_attempt(attempt, leaves))
     }
 
-    fn answers(&self, name: &HostName, client: Option<SocketAddr>) -> bool {
+    fn answers(&self, name: &HostName, ends: Option<Ends>) -> bool {
         match self.rules().answers(name) {
             Ok(()) => true,
             Err(reason) => {
                 let row = attempt::unanswered_row(self.id(), &Host::Name(name.clone()), reason);
-                self.put_down_later(Route::Dns, client, row);
+                self.put_down_later(Route::Dns, ends, row);
                 false
             }
         }
     }
 
-    fn malformed(&self, route: Route, client: Option<SocketAddr>, seen: &str, detail: &str) {
+    fn malformed(&self, route: Route, ends: Option<Ends>, seen: &str, detail: &str) {
         let row = attempt::malformed_row(self.id(), route, seen, detail);
-        self.put_down_later(route, client, row);
+        self.put_down_later(route, ends, row);
     }
 
     fn closed(&self, pass: Pass, how: Closed) {

@@ -5,6 +5,7 @@ use super::decide::Destination;
 use super::dial::{DialError, dial};
 use super::first_bytes::FirstBytes;
 use super::gate::{Attempt, Route};
+use super::http;
 use super::pair::{Credentials, Shared};
 use super::relay::{counted, relay};
 use super::slots::Slot;
@@ -181,8 +182,8 @@ fn named(name: &[u8]) -> Result<Host, SocksError> {
 
 /// Serves one connection.
 pub(super) async fn serve(shared: &Shared, accepted: Accepted, slot: Slot) {
-    let Accepted { stream, client, .. } = accepted;
-    let (mut reader, mut writer) = split(stream);
+    let ends = accepted.ends();
+    let (mut reader, mut writer) = split(accepted.stream);
     let silent = slot.silent();
     let asked = tokio::select! {
         biased;
@@ -200,7 +201,7 @@ pub(super) async fn serve(shared: &Shared, accepted: Accepted, slot: Slot) {
             let shown = seen(reader.ahead());
             shared
                 .gate
-                .malformed(Route::Socks, client, &shown, &error.to_string());
+                .malformed(Route::Socks, ends, &shown, &error.to_string());
             if !matches!(
                 error,
                 SocksError::Version | SocksError::Method | SocksError::Password
@@ -213,7 +214,7 @@ pub(super) async fn serve(shared: &Shared, accepted: Accepted, slot: Slot) {
             if !reader.ahead().is_empty() {
                 let shown = seen(reader.ahead());
                 let detail = "the SOCKS5 request did not come in time";
-                shared.gate.malformed(Route::Socks, client, &shown, detail);
+                shared.gate.malformed(Route::Socks, ends, &shown, detail);
             }
             return;
         }
@@ -221,12 +222,11 @@ pub(super) async fn serve(shared: &Shared, accepted: Accepted, slot: Slot) {
     let attempt = Attempt {
         destination,
         route: Route::Socks,
-        client,
+        ends,
     };
     let mut ticket = match judge(&shared.gate, attempt, &mut reader).await {
         Judged::Pass(ticket) => ticket,
         Judged::Refuse(_) => return answer(&mut writer, Reply::NotAllowed).await,
-        Judged::GivenUp => return,
     };
     let server = match dial(&mut ticket, shared.resolver.as_ref(), &shared.limits).await {
         Ok(server) => server,
@@ -238,7 +238,12 @@ pub(super) async fn serve(shared: &Shared, accepted: Accepted, slot: Slot) {
     if writer.write_all(&Reply::Succeeded.bytes()).await.is_err() {
         return ticket.done();
     }
-    let first = FirstBytes::on_port(ticket.destination.port, &shared.limits);
+    let port = ticket.destination.port;
+    if shared.limits.http_ports.contains(&port) {
+        let tunnel = (Route::Socks, (server, *ticket));
+        return http::serve_tunnel(shared, (reader, writer), ends, slot, tunnel).await;
+    }
+    let first = FirstBytes::on_port(port, &shared.limits);
     let server = counted(server, &ticket);
     relay((reader, writer), server, *ticket, first, &shared.limits).await;
 }

@@ -1,6 +1,6 @@
 //! What the proxies read from and write to: streams from inside, whatever carried them out.
 
-use super::gate::{Boxed, Meter};
+use super::gate::{Boxed, Ends, Meter};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -31,6 +31,16 @@ pub struct Accepted {
     pub client: Option<SocketAddr>,
     /// The address that the client connected to, when the carrier knows it.
     pub local: Option<SocketAddr>,
+}
+
+impl Accepted {
+    /// Both ends, when the carrier knows the client's.
+    pub(super) fn ends(&self) -> Option<Ends> {
+        self.client.map(|client| Ends {
+            client,
+            local: self.local,
+        })
+    }
 }
 
 /// Where connections from inside arrive.
@@ -163,7 +173,8 @@ impl<R: AsyncRead + Unpin> ReadAhead<R> {
             self.buffer.drain(..self.used);
             self.used = 0;
         }
-        self.buffer.reserve(chunk);
+        // Exactly: doubling would take twice the bound of whoever reads.
+        self.buffer.reserve_exact(chunk);
         let mut limited = (&mut self.reader).take(u64::try_from(chunk).unwrap_or(u64::MAX));
         limited.read_buf(&mut self.buffer).await
     }
@@ -182,12 +193,17 @@ impl<R: AsyncRead + Unpin> ReadAhead<R> {
         Ok(())
     }
 
-    /// Gives the memory of an empty buffer back.
+    /// Gives memory back that holds nothing.
     pub(super) fn rest(&mut self) {
-        if self.ahead().is_empty() {
-            self.buffer = Vec::new();
-            self.used = 0;
-        }
+        self.buffer.drain(..self.used);
+        self.used = 0;
+        self.buffer.shrink_to_fit();
+    }
+
+    /// Bytes of memory that it takes.
+    #[cfg(test)]
+    pub(super) fn memory(&self) -> usize {
+        self.buffer.capacity()
     }
 
     /// The reader itself; what is read ahead must have been used.

@@ -1,15 +1,15 @@
 //! A permission that is always given back.
 
 use super::decide::{DenyReason, Destination};
-use super::gate::{Attempt, Closed, Gate, Meter, Pass, Refusal, Verdict};
+use super::gate::{Attempt, Closed, Gate, Leaves, Meter, Pass, Refusal, Verdict};
 use super::stream::ClientReader;
 use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// Bytes that a client may send while its attempt is judged. Past them nobody watches whether it
-/// gives up.
-const EAGER: usize = 64 * 1024;
+/// Bytes that a client may send while its attempt is judged, or its answer awaited. Past them
+/// nobody watches whether it gives up: thousands may wait at once, and each must cost little.
+pub(super) const EAGER: usize = 4 * 1024;
 
 /// An allowed connection. However it ends, also by the end of the session, the gate is told.
 pub(super) struct Ticket {
@@ -72,13 +72,26 @@ impl Ticket {
     /// Gives it back as refused after all, as [`Ticket::close`].
     pub(super) async fn refuse(self, reason: DenyReason, detail: impl Into<String>) {
         let detail = detail.into();
-        self.close(Closed::Refused { reason, detail }).await;
+        let address = self.address;
+        self.close(Closed::Refused {
+            reason,
+            detail,
+            address,
+        })
+        .await;
+    }
+
+    /// Gives it back as failed after all, as [`Ticket::close`].
+    pub(super) async fn fail(self, detail: String) {
+        let address = self.address;
+        self.close(Closed::Failed { detail, address }).await;
     }
 
     fn ordinary_end(&self) -> Closed {
         self.address.map_or_else(
             || Closed::Failed {
                 detail: "the session ended before the destination answered".to_owned(),
+                address: None,
             },
             |address| Closed::Done {
                 address: Some(address),
@@ -106,26 +119,27 @@ pub(super) enum Judged {
     Pass(Box<Ticket>),
     /// It may not.
     Refuse(Refusal),
-    /// The client went away before there was an answer; the attempt is withdrawn.
-    GivenUp,
 }
 
-/// Puts an attempt to the gate, and withdraws it when the client goes away.
+/// Puts an attempt to the gate, and says when the client has ended its side. A denial reaches a
+/// client that only listens from then on.
 pub(super) async fn judge(
     gate: &Arc<dyn Gate>,
     attempt: Attempt,
     client: &mut ClientReader,
 ) -> Judged {
-    let mut verdict = gate.judge(attempt);
+    let (stays, leaves) = Leaves::new();
+    let mut stays = Some(stays);
+    let mut verdict = gate.judge(attempt, leaves);
     let verdict = loop {
-        if client.ahead().len() >= EAGER {
+        if stays.is_none() || client.ahead().len() >= EAGER {
             break verdict.await;
         }
         tokio::select! {
             biased;
             verdict = &mut verdict => break verdict,
             read = client.fill() => match read {
-                Ok(0) | Err(_) => return Judged::GivenUp,
+                Ok(0) | Err(_) => stays = None,
                 Ok(_) => {}
             },
         }

@@ -171,6 +171,7 @@ impl HelloReader {
                 return Ok(None);
             };
             self.next += RECORD_HEADER + length;
+            self.message.reserve_exact(body.len());
             self.message.extend_from_slice(body);
             if let Some(hello) = self.whole()? {
                 return Ok(Some(hello));

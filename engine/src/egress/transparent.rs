@@ -27,23 +27,27 @@ pub(super) async fn serve(shared: &Shared, accepted: Accepted, slot: Slot) {
                 .unwrap_or_default();
             shared
                 .gate
-                .malformed(Route::Transparent, accepted.client, &shown, detail);
+                .malformed(Route::Transparent, accepted.ends(), &shown, detail);
             return;
         }
     };
     if shared.limits.http_ports.contains(&destination.port) {
-        return http::serve(shared, accepted, slot, Role::Server(destination)).await;
+        let role = Role::Server {
+            destination,
+            route: Route::Transparent,
+        };
+        return http::serve(shared, accepted, slot, role).await;
     }
-    let Accepted { stream, client, .. } = accepted;
-    let (mut reader, writer) = split(stream);
+    let ends = accepted.ends();
+    let (mut reader, writer) = split(accepted.stream);
     let attempt = Attempt {
         destination,
         route: Route::Transparent,
-        client,
+        ends,
     };
     let mut ticket = match judge(&shared.gate, attempt, &mut reader).await {
         Judged::Pass(ticket) => *ticket,
-        Judged::Refuse(_) | Judged::GivenUp => return,
+        Judged::Refuse(_) => return,
     };
     match dial(&mut ticket, shared.resolver.as_ref(), &shared.limits).await {
         Ok(server) => {

@@ -1,14 +1,13 @@
 //! What a session's network gets from inside: connections, and who makes them.
 
 use crate::api::Actor;
-use crate::egress::gate::{Boxed, Route};
+use crate::egress::gate::{Boxed, Ends, Route};
 use crate::egress::pair::PairSockets;
 use crate::egress::session::WhoAsks;
 use crate::egress::stream::{Accept, Accepted};
 use crate::process::{Inside, Listener, SessionSockets};
 use kotak_guard::proto::Transport;
 use std::io;
-use std::net::SocketAddr;
 
 /// Most bytes of a command line that is shown.
 const COMMAND_BYTES: usize = 4096;
@@ -17,12 +16,12 @@ const COMMAND_BYTES: usize = 4096;
 pub(super) struct GuardWho(pub(super) Inside);
 
 impl WhoAsks for GuardWho {
-    fn who(&self, route: Route, client: SocketAddr) -> Boxed<'_, Option<Actor>> {
+    fn who(&self, route: Route, Ends { client, local }: Ends) -> Boxed<'_, Option<Actor>> {
         Box::pin(async move {
             let found = match route {
                 // A query comes by either, mostly by UDP.
-                Route::Dns => match self.0.who_connects(Transport::Udp, client, None).await {
-                    None => self.0.who_connects(Transport::Tcp, client, None).await,
+                Route::Dns => match self.0.who_connects(Transport::Udp, client, local).await {
+                    None => self.0.who_connects(Transport::Tcp, client, local).await,
                     found => found,
                 },
                 Route::Connect
@@ -30,7 +29,7 @@ impl WhoAsks for GuardWho {
                 | Route::Socks
                 | Route::Transparent
                 | Route::Forward
-                | Route::Socket => self.0.who_connects(Transport::Tcp, client, None).await,
+                | Route::Socket => self.0.who_connects(Transport::Tcp, client, local).await,
             };
             found.map(|found| Actor {
                 pid: found.pid,

@@ -71,6 +71,9 @@ pub(super) struct Networks {
     host: Arc<HostSockets>,
     /// For what the store's thread tells.
     runtime: tokio::runtime::Handle,
+    /// Held from reading the rules until a session has them: whoever read older ones has given
+    /// them to the session before newer ones come.
+    applying: Mutex<()>,
     titles: Mutex<HashMap<String, String>>,
 }
 
@@ -135,6 +138,7 @@ impl Networks {
             grants: Mutex::default(),
             host: Arc::new(host),
             runtime: tokio::runtime::Handle::current(),
+            applying: Mutex::default(),
             titles: Mutex::default(),
         });
         let weak = Arc::downgrade(&networks);
@@ -318,7 +322,7 @@ impl Networks {
         let bridge = sockets.bridge;
         let pair = ProxyPair::start(
             Arc::clone(&network) as Arc<dyn Gate>,
-            Arc::new(HostResolver),
+            Arc::new(HostResolver::default()),
             pair_sockets(sockets),
             Limits::default(),
         );
@@ -387,6 +391,7 @@ impl Networks {
         let Some(running) = self.find(session) else {
             return;
         };
+        let _applying = self.applying.lock().unwrap_or_else(PoisonError::into_inner);
         let operator = operator_rules(&self.known_rules(), session, &running.workspace);
         let rules = running.network.rules();
         if rules.operator() != operator {

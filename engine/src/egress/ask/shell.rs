@@ -134,14 +134,20 @@ impl AskFirst {
         self.0.run(|state, _| state.broker.session_ended(id));
     }
 
-    /// Waits until an attempt is decided. Dropping the future withdraws the attempt.
+    /// Waits until an attempt is decided. Dropping the future withdraws the attempt. `decide`
+    /// gives what the rules say now, nothing where they say to ask: it is called where no
+    /// [`AskFirst::judge_again`] can come between its answer and the question.
     pub async fn ask(
         &self,
         session: &str,
         destination: Destination,
         actor: Option<Actor>,
+        decide: impl FnOnce(&Destination) -> Option<Resolution>,
     ) -> Resolution {
         let asked = self.0.run(|state, now_ms| {
+            if let Some(resolution) = decide(&destination) {
+                return Err(resolution);
+            }
             if !state.audience {
                 return Err(Resolution::Deny(DenyReason::NobodyToAsk));
             }

@@ -502,13 +502,13 @@ async fn those_who_wait_are_woken_and_a_dropped_future_withdraws() {
         move |event| events_sender.lock().unwrap().send(event).unwrap(),
     );
     ask.session(facts("s"));
-    let unheard = ask.ask("s", to("a.example.com", 443), None).await;
+    let unheard = ask.ask("s", to("a.example.com", 443), None, |_| None).await;
     assert_eq!(unheard, deny(DenyReason::NobodyToAsk));
 
     ask.set_audience(true);
     let waiter = |host: &'static str| {
         let ask = ask.clone();
-        tokio::spawn(async move { ask.ask("s", to(host, 443), None).await })
+        tokio::spawn(async move { ask.ask("s", to(host, 443), None, |_| None).await })
     };
     let waiting = waiter("a.example.com");
     while ask.waiting("s") < 1 {

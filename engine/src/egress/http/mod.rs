@@ -13,13 +13,12 @@ use self::reply::Reply;
 use super::decide::{DenyReason, Destination};
 use super::dial::{DialError, dial};
 use super::first_bytes::FirstBytes;
-use super::gate::{Attempt, Refusal, Route};
+use super::gate::{Attempt, Ends, Refusal, Route};
 use super::pair::Shared;
 use super::relay::{counted, relay};
 use super::slots::Slot;
 use super::stream::{Accepted, ClientReader, ClientWriter, seen, split};
 use super::ticket::{Judged, Ticket, judge};
-use std::net::SocketAddr;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
@@ -28,44 +27,88 @@ use tokio::net::TcpStream;
 pub(super) enum Role {
     /// A proxy that it knows of.
     Proxy,
-    /// The server itself, by the address that DNS inside gave it.
-    Server(Destination),
+    /// The server itself: by the address that DNS inside gave it, or at the end of a tunnel.
+    Server {
+        /// Which server: each request must name it.
+        destination: Destination,
+        /// How the connection came.
+        route: Route,
+    },
 }
 
 /// One connection.
 struct Connection<'a> {
     shared: &'a Shared,
     role: Role,
-    client: Option<SocketAddr>,
+    ends: Option<Ends>,
     reader: ClientReader,
     writer: ClientWriter,
+    /// What a tunnel was opened to; the first request of the tunnel takes it.
+    ready: Option<Ready>,
 }
+
+/// A destination that was judged and reached.
+type Ready = (TcpStream, Ticket);
 
 /// Serves one connection.
 pub(super) async fn serve(shared: &Shared, accepted: Accepted, slot: Slot, role: Role) {
-    let Accepted { stream, client, .. } = accepted;
-    let (reader, writer) = split(stream);
-    let mut connection = Connection {
+    let ends = accepted.ends();
+    let (reader, writer) = split(accepted.stream);
+    let connection = Connection {
         shared,
         role,
-        client,
+        ends,
         reader,
         writer,
+        ready: None,
     };
-    while let Some(head) = connection.next_head(&slot).await {
-        match connection.answer(head).await {
-            Next::KeepAlive => {}
-            Next::Close => return,
-            Next::Tunnel(tunnel) => {
-                let (server, ticket, first) = *tunnel;
-                let client = (connection.reader, connection.writer);
-                return relay(client, server, ticket, first, &shared.limits).await;
-            }
+    connection.serve(slot).await;
+}
+
+/// Serves a tunnel on a port of plain HTTP. One destination may serve many names on one address,
+/// and takes the name from each request, so a tunnel does not carry what the direct way would
+/// refuse (REQ EG-3).
+pub(super) async fn serve_tunnel(
+    shared: &Shared,
+    (reader, writer): (ClientReader, ClientWriter),
+    ends: Option<Ends>,
+    slot: Slot,
+    (route, ready): (Route, Ready),
+) {
+    let connection = Connection {
+        shared,
+        role: Role::end_of(route, &ready),
+        ends,
+        reader,
+        writer,
+        ready: Some(ready),
+    };
+    connection.serve(slot).await;
+}
+
+impl Role {
+    fn end_of(route: Route, (_, ticket): &Ready) -> Self {
+        Self::Server {
+            destination: ticket.destination.clone(),
+            route,
         }
     }
 }
-
 impl Connection<'_> {
+    async fn serve(mut self, slot: Slot) {
+        while let Some(head) = self.next_head(&slot).await {
+            match self.answer(head).await {
+                Next::KeepAlive => {}
+                Next::Close => return,
+                Next::Tunnel(tunnel) => {
+                    let (server, ticket, first) = *tunnel;
+                    let client = (self.reader, self.writer);
+                    return relay(client, server, ticket, first, &self.shared.limits).await;
+                }
+            }
+        }
+    }
+
     /// The next request; `None` when there is none, or none that can be served.
     async fn next_head(&mut self, slot: &Slot) -> Option<RequestHead> {
         let limits = &self.shared.limits;
@@ -85,9 +128,22 @@ impl Connection<'_> {
             .await
             .unwrap_or(Err(ReadError::Slow))
         };
+        let cut = self.ready.as_ref().map(|(_, ticket)| ticket.cut());
+        let cut = async {
+            match cut {
+                Some(cut) => cut.await,
+                None => std::future::pending().await,
+            }
+        };
         let read = tokio::select! {
             biased;
             () = silent.sent_away() => return None,
+            () = cut => {
+                if let Some((_, ticket)) = self.ready.take() {
+                    ticket.refuse(DenyReason::Cut, "the operator cut it").await;
+                }
+                return None;
+            }
             read = read => read,
         };
         drop(silent);
@@ -116,7 +172,7 @@ impl Connection<'_> {
 
     fn malformed(&self, bytes: &[u8], detail: &str) {
         let route = match self.role {
-            Role::Server(_) => Route::Transparent,
+            Role::Server { route, .. } => route,
             Role::Proxy if bytes.starts_with(b"CONNECT ") => Route::Connect,
             Role::Proxy => Route::Http,
         };
@@ -125,9 +181,7 @@ impl Connection<'_> {
             .next()
             .unwrap_or_default();
         let shown = seen(line.strip_suffix(b"\r").unwrap_or(line));
-        self.shared
-            .gate
-            .malformed(route, self.client, &shown, detail);
+        self.shared.gate.malformed(route, self.ends, &shown, detail);
     }
 
     async fn refuse_last(&mut self, status: u16, message: String) -> Next {
@@ -144,12 +198,9 @@ impl Connection<'_> {
 
     /// Judges one request and answers it.
     async fn answer(&mut self, head: RequestHead) -> Next {
-        if !self
-            .shared
-            .credentials
-            .as_ref()
-            .is_none_or(|known| known.are_in(&head.fields))
-        {
+        let proxy = matches!(self.role, Role::Proxy);
+        let credentials = self.shared.credentials.as_ref().filter(|_| proxy);
+        if !credentials.is_none_or(|known| known.are_in(&head.fields)) {
             let reply = Reply {
                 status: 407,
                 reason: None,
@@ -167,32 +218,38 @@ impl Connection<'_> {
             (Role::Proxy, Target::Absolute(destination, path)) => {
                 (Route::Http, destination.clone(), Some(path.clone()))
             }
-            (Role::Server(own), Target::Origin(path) | Target::Absolute(_, path))
-                if head.host.as_ref() == Some(own) =>
-            {
-                (Route::Transparent, own.clone(), Some(path.clone()))
+            (
+                Role::Server { destination, route },
+                Target::Origin(path) | Target::Absolute(_, path),
+            ) if head.host.as_ref() == Some(destination) => {
+                (*route, destination.clone(), Some(path.clone()))
             }
             (Role::Proxy, Target::Origin(_)) => {
                 let detail = "this is a proxy: the request names no http:// address";
                 return self.wrong(&head, detail).await;
             }
-            (Role::Server(_), Target::Connect(_)) => {
+            (Role::Server { .. }, Target::Connect(_)) => {
                 return self.wrong(&head, "CONNECT where no proxy is").await;
             }
-            (Role::Server(_), Target::Origin(_) | Target::Absolute(..)) => {
-                let detail = "the Host header names another host than the address was given for";
+            (Role::Server { .. }, Target::Origin(_) | Target::Absolute(..)) => {
+                let detail = "the Host header names another host than the connection is for";
                 return self.wrong(&head, detail).await;
             }
         };
+        if let (Some((server, ticket)), Some(path)) = (self.ready.take(), &path) {
+            // Judged and reached when the tunnel was opened.
+            return self.exchange(head, path, server, ticket).await;
+        }
         let attempt = Attempt {
             destination,
             route,
-            client: self.client,
+            ends: self.ends,
         };
+        // It may wait for long.
+        self.reader.rest();
         let mut ticket = match judge(&self.shared.gate, attempt, &mut self.reader).await {
             Judged::Pass(ticket) => *ticket,
             Judged::Refuse(refusal) => return self.refuse(&head, refusal).await,
-            Judged::GivenUp => return Next::Close,
         };
         let server = dial(
             &mut ticket,
@@ -276,7 +333,14 @@ impl Connection<'_> {
             ticket.done();
             return Next::Close;
         }
-        let first = FirstBytes::on_port(ticket.destination.port, &self.shared.limits);
+        let port = ticket.destination.port;
+        if self.shared.limits.http_ports.contains(&port) {
+            let ready = (server, ticket);
+            self.role = Role::end_of(Route::Connect, &ready);
+            self.ready = Some(ready);
+            return Next::KeepAlive;
+        }
+        let first = FirstBytes::on_port(port, &self.shared.limits);
         let server = counted(server, &ticket);
         Next::Tunnel(Box::new((server, ticket, first)))
     }

@@ -167,14 +167,13 @@ pub(super) fn close_row(
 ) {
     meter_row(row, meter);
     row.last_ms = now_ms;
-    let (outcome, denied) = match how {
-        Closed::Done { address } => {
-            if let Some(detail) = &mut row.connection {
-                detail.address = address.map(|address| address.to_string());
-            }
-            (Outcome::Allowed, None)
-        }
-        Closed::Refused { reason, detail } => {
+    let (outcome, denied, address) = match how {
+        Closed::Done { address } => (Outcome::Allowed, None, address),
+        Closed::Refused {
+            reason,
+            detail,
+            address,
+        } => {
             row.why = reason.why().to_owned();
             row.way_out = destination.and_then(|destination| reason.way_out(destination));
             row.raw = Some(detail);
@@ -185,45 +184,63 @@ pub(super) fn close_row(
             } else {
                 Outcome::Refused
             };
-            (outcome, Some(reason))
+            (outcome, Some(reason), address)
         }
-        Closed::Failed { detail } => {
+        Closed::Failed { detail, address } => {
             row.raw = Some(detail);
-            (Outcome::Failed, None)
+            (Outcome::Failed, None, address)
         }
     };
     row.outcome = outcome;
     if let Some(detail) = &mut row.connection {
         detail.route = route;
+        detail.address = address.map(|address| address.to_string());
         detail.denied = denied;
         detail.duration_ms = Some(duration_ms);
     }
 }
 
-/// Puts down an attempt whose client gave up before it was decided: nobody answered it in time.
-pub(super) struct GivenUp<'a> {
-    waiting: Option<(&'a SessionNetwork, &'a Attempt, Who)>,
+/// Of an attempt that nobody answered while its client waited.
+pub(super) fn given_up_row(session: &str, attempt: &Attempt) -> ActivityRow {
+    ActivityRow {
+        raw: Some("the program gave up before an answer came".to_owned()),
+        ..refused_row(session, attempt, DenyReason::Timeout)
+    }
 }
 
-impl<'a> GivenUp<'a> {
-    pub(super) fn new(network: &'a SessionNetwork, attempt: &'a Attempt, who: Who) -> Self {
+/// A refusal that is put down when this goes, whatever becomes of those who wait for it: what can
+/// be denied unseen can be tried without end (REQ EG-3).
+pub(super) struct Refused<'a> {
+    network: &'a SessionNetwork,
+    row: Option<ActivityRow>,
+    who: Who,
+}
+
+impl<'a> Refused<'a> {
+    pub(super) fn new(network: &'a SessionNetwork, row: ActivityRow) -> Self {
         Self {
-            waiting: Some((network, attempt, who)),
+            network,
+            row: Some(row),
+            who: Who::hurried(),
         }
     }
 
-    pub(super) fn decided(&mut self) {
-        self.waiting = None;
+    /// Whose attempt it is.
+    pub(super) fn by(&mut self, who: Who) {
+        self.who = who;
+    }
+
+    /// It is no refusal after all, or another one.
+    pub(super) fn withdraw(&mut self) {
+        self.row = None;
     }
 }
 
-impl Drop for GivenUp<'_> {
+impl Drop for Refused<'_> {
     fn drop(&mut self) {
-        if let Some((network, attempt, who)) = self.waiting.take() {
-            let mut row = refused_row(network.id(), attempt, DenyReason::Timeout);
-            row.raw = Some("the program gave up before an answer came".to_owned());
-            who.sign(&mut row);
-            network.put_down(row);
+        if let Some(mut row) = self.row.take() {
+            std::mem::replace(&mut self.who, Who::sampled()).sign(&mut row);
+            self.network.put_down(row);
         }
     }
 }

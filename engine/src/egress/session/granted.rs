@@ -3,9 +3,9 @@
 
 use super::{SessionNetwork, attempt};
 use crate::egress::decide::DenyReason;
-use crate::egress::gate::{Closed, Meter, Route};
+use crate::egress::gate::{Closed, Ends, Meter, Route};
 use crate::spec::ForwardDirection;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
@@ -42,16 +42,16 @@ pub(in crate::egress) struct GrantedPass {
 }
 
 impl SessionNetwork {
-    /// Lets a connection through a grant; `client` is its end inside, where there is one.
+    /// Lets a connection through a grant; `ends` are its own inside, where it comes from there.
     pub(in crate::egress) fn granted(
         self: &Arc<Self>,
         way: &GrantedWay,
-        client: Option<SocketAddr>,
+        ends: Option<Ends>,
         revoked: watch::Receiver<bool>,
     ) -> GrantedPass {
         let id = self.next_id();
         let row = attempt::granted_row(self.id(), id, way);
-        let (meter, cut) = self.admit(id, row, None, (way.route, client));
+        let (meter, cut) = self.admit(id, row, None, (way.route, ends));
         GrantedPass {
             network: Arc::clone(self),
             id,
@@ -80,9 +80,11 @@ impl GrantedPass {
     }
 
     fn end(&mut self) -> Closed {
+        let address = self.address;
         let ended = |detail: &str| Closed::Refused {
             reason: DenyReason::Cut,
             detail: detail.to_owned(),
+            address,
         };
         if *self.revoked.borrow() {
             return ended("the grant was revoked");
@@ -92,10 +94,8 @@ impl GrantedPass {
         }
         let failed = self.failed.get_mut();
         match failed.unwrap_or_else(PoisonError::into_inner).take() {
-            Some(detail) => Closed::Failed { detail },
-            None => Closed::Done {
-                address: self.address,
-            },
+            Some(detail) => Closed::Failed { detail, address },
+            None => Closed::Done { address },
         }
     }
 }

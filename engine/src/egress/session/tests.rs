@@ -1,4 +1,5 @@
 mod granted;
+mod unseen;
 
 use super::*;
 use crate::api::{Actor, Answer, AnswerScope, Prompt};
@@ -8,15 +9,15 @@ use crate::egress::journal::tests::Kept;
 use crate::egress::journal::{RowIds, SessionRun, Sink};
 use crate::egress::rules::{OperatorRule, Restriction};
 use crate::spec::HostPattern;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 struct Curl;
 
 impl WhoAsks for Curl {
-    fn who(&self, _route: Route, client: SocketAddr) -> Boxed<'_, Option<Actor>> {
+    fn who(&self, _route: Route, ends: Ends) -> Boxed<'_, Option<Actor>> {
         Box::pin(async move {
             Some(Actor {
-                pid: i32::from(client.port()),
+                pid: i32::from(ends.client.port()),
                 name: "curl".to_owned(),
                 executable: None,
                 command: "curl x".to_owned(),
@@ -44,6 +45,10 @@ fn rules(restriction: Restriction, operator: &[(i64, bool, &str)]) -> RuleSet {
 }
 
 fn fixture(rules: RuleSet, limits: AskLimits) -> Fixture {
+    fixture_by(rules, limits, Arc::new(Curl))
+}
+
+fn fixture_by(rules: RuleSet, limits: AskLimits, who: Arc<dyn WhoAsks>) -> Fixture {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let ask = AskFirst::start("p".to_owned(), limits, Arc::clone(&clock), |_| {});
     ask.session(SessionFacts {
@@ -60,15 +65,26 @@ fn fixture(rules: RuleSet, limits: AskLimits) -> Fixture {
     };
     let ids = Arc::new(RowIds::of_process());
     let journal = Journal::new(run, ids, Arc::clone(&kept) as Arc<dyn Sink>);
-    let network = SessionNetwork::start(rules, ask.clone(), Arc::new(Curl), journal, clock);
+    let network = SessionNetwork::start(rules, ask.clone(), who, journal, clock);
     Fixture { network, ask, kept }
+}
+
+const ENDS: Ends = Ends {
+    client: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1234),
+    local: Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 3128)),
+};
+
+/// By a client that stays.
+async fn judge(network: &SessionNetwork, attempt: Attempt) -> Verdict {
+    let (_stays, leaves) = Leaves::new();
+    Gate::judge(network, attempt, leaves).await
 }
 
 fn attempt(text: &str) -> Attempt {
     Attempt {
         destination: Destination::parse(text, Some(443)).unwrap(),
         route: Route::Connect,
-        client: Some("127.0.0.1:1234".parse().unwrap()),
+        ends: Some(ENDS),
     }
 }
 
@@ -87,6 +103,10 @@ fn refused(verdict: Verdict) -> Refusal {
 }
 
 impl Fixture {
+    async fn judge(&self, attempt: Attempt) -> Verdict {
+        judge(&self.network, attempt).await
+    }
+
     fn rows(&self) -> Vec<ActivityRow> {
         self.network.journal.flush(u64::MAX / 2);
         self.kept.rows.lock().unwrap().values().cloned().collect()
@@ -125,7 +145,7 @@ fn at_once() -> AskLimits {
 #[tokio::test]
 async fn what_is_listed_passes_and_is_put_down_from_begin_to_end() {
     let test = fixture(rules(Restriction::Allowlist, &[]), at_once());
-    let pass = passed(test.network.judge(attempt("SPEC.example.com.:443")).await);
+    let pass = passed(test.judge(attempt("SPEC.example.com.:443")).await);
     assert_eq!(test.network.open_connections(), 1);
     assert_eq!(test.network.counts().allowed, 1);
     while test.rows()[0].process.is_none() {
@@ -152,7 +172,7 @@ async fn what_is_listed_passes_and_is_put_down_from_begin_to_end() {
 #[tokio::test]
 async fn what_is_not_listed_is_refused_with_its_process_and_a_way_out() {
     let test = fixture(rules(Restriction::Allowlist, &[]), at_once());
-    let refusal = refused(test.network.judge(attempt("evil.example.net")).await);
+    let refusal = refused(test.judge(attempt("evil.example.net")).await);
     assert_eq!(refusal.reason, DenyReason::NotListed);
     let rows = test.rows();
     assert_eq!(rows[0].process.as_ref().unwrap().pid, 1234);
@@ -175,14 +195,14 @@ async fn with_the_network_off_everything_is_refused_and_seen() {
         at_once(),
     );
     for host in ["spec.example.com", "github.com", "evil.example.net"] {
-        let refusal = refused(test.network.judge(attempt(host)).await);
+        let refusal = refused(test.judge(attempt(host)).await);
         assert_eq!(refusal.reason, DenyReason::NetworkOff, "{host}");
         let name = HostName::parse(host).unwrap();
         assert!(!test.network.answers(&name, None));
     }
     // The control: the same name where the network is on.
     let on = fixture(rules(Restriction::Allowlist, &[]), at_once());
-    passed(on.network.judge(attempt("github.com")).await);
+    passed(on.judge(attempt("github.com")).await);
     assert!(
         on.network
             .answers(&HostName::parse("github.com").unwrap(), None)
@@ -198,7 +218,7 @@ async fn with_the_network_off_everything_is_refused_and_seen() {
 async fn an_answer_lets_a_waiting_attempt_pass_or_not() {
     for (answer, passes) in [(Answer::AllowOnce, true), (Answer::Deny, false)] {
         let test = fixture(rules(Restriction::Ask, &[]), at_once());
-        let judged = test.network.judge(attempt("new.example.net"));
+        let judged = test.judge(attempt("new.example.net"));
         let (verdict, ()) = tokio::join!(judged, test.answer(answer));
         if passes {
             passed(verdict);
@@ -225,7 +245,7 @@ async fn the_fixed_denylist_and_the_operators_no_never_ask() {
         ("no.example.net", DenyReason::OperatorRule),
         ("127.0.0.1:80", DenyReason::AddressRange),
     ] {
-        let refusal = refused(test.network.judge(attempt(host)).await);
+        let refusal = refused(test.judge(attempt(host)).await);
         assert_eq!(refusal.reason, reason, "{host}");
     }
     assert_eq!(test.ask.prompts(), []);
@@ -235,7 +255,7 @@ async fn the_fixed_denylist_and_the_operators_no_never_ask() {
 async fn rules_that_change_hold_at_once_for_what_waits_and_what_comes() {
     let test = fixture(rules(Restriction::Ask, &[]), at_once());
     let network = Arc::clone(&test.network);
-    let waiting = tokio::spawn(async move { network.judge(attempt("new.example.net")).await });
+    let waiting = tokio::spawn(async move { judge(&network, attempt("new.example.net")).await });
     test.prompt().await;
     let with = rules(Restriction::Ask, &[(7, true, "new.example.net:443")]);
     test.network.set_rules(with);
@@ -252,7 +272,7 @@ async fn rules_that_change_hold_at_once_for_what_waits_and_what_comes() {
     assert_eq!(test.ask.prompts(), []);
     // Taken away again, new ones are denied; the open one is listed and can be cut.
     test.network.set_rules(rules(Restriction::Allowlist, &[]));
-    let refusal = refused(test.network.judge(attempt("new.example.net")).await);
+    let refusal = refused(test.judge(attempt("new.example.net")).await);
     assert_eq!(refusal.reason, DenyReason::NotListed);
     assert!(!*pass.cut.borrow());
     assert!(test.network.cut(pass.id));
@@ -260,6 +280,7 @@ async fn rules_that_change_hold_at_once_for_what_waits_and_what_comes() {
     let how = Closed::Refused {
         reason: DenyReason::Cut,
         detail: "cut".to_owned(),
+        address: None,
     };
     let id = pass.id;
     test.network.closed(pass, how);
@@ -273,7 +294,7 @@ async fn rules_that_change_hold_at_once_for_what_waits_and_what_comes() {
 async fn a_client_that_gives_up_is_put_down_and_its_question_is_missed() {
     let test = fixture(rules(Restriction::Ask, &[]), at_once());
     let network = Arc::clone(&test.network);
-    let waiting = tokio::spawn(async move { network.judge(attempt("new.example.net")).await });
+    let waiting = tokio::spawn(async move { judge(&network, attempt("new.example.net")).await });
     test.prompt().await;
     waiting.abort();
     assert!(waiting.await.unwrap_err().is_cancelled());
@@ -289,10 +310,11 @@ async fn a_client_that_gives_up_is_put_down_and_its_question_is_missed() {
 #[tokio::test]
 async fn what_is_refused_after_it_passed_counts_as_refused() {
     let test = fixture(rules(Restriction::Allowlist, &[]), at_once());
-    let pass = passed(test.network.judge(attempt("spec.example.com")).await);
+    let pass = passed(test.judge(attempt("spec.example.com")).await);
     let how = Closed::Refused {
         reason: DenyReason::ServerName,
         detail: "it said evil.example.net".to_owned(),
+        address: None,
     };
     let id = pass.id;
     test.network.closed(pass, how);
@@ -311,7 +333,7 @@ async fn in_a_flood_not_every_process_is_looked_up_and_the_row_says_so() {
     let test = fixture(rules(Restriction::Allowlist, &[]), at_once());
     for number in 0..400 {
         let host = format!("h{number}.example.net");
-        refused(test.network.judge(attempt(&host)).await);
+        refused(test.judge(attempt(&host)).await);
     }
     let rows = test.rows();
     let (named, unnamed): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.process.is_some());
@@ -326,7 +348,7 @@ async fn in_a_flood_not_every_process_is_looked_up_and_the_row_says_so() {
 #[tokio::test]
 async fn the_end_of_a_session_denies_what_waits() {
     let test = fixture(rules(Restriction::Ask, &[]), at_once());
-    let judged = test.network.judge(attempt("new.example.net"));
+    let judged = test.judge(attempt("new.example.net"));
     let end = async {
         test.prompt().await;
         test.network.end();

@@ -54,7 +54,7 @@ async fn an_allowed_name_that_stands_for_a_special_address_is_refused_on_every_r
         assert_eq!(response.status, 403, "{address}");
         for number in 0..3 {
             match rig.gate.closed(number).await {
-                (Closed::Refused { reason, detail }, 0, 0) => {
+                (Closed::Refused { reason, detail, .. }, 0, 0) => {
                     let metadata = matches!(address, "169.254.169.254" | "fd00:ec2::254");
                     let wanted = if metadata {
                         DenyReason::Metadata

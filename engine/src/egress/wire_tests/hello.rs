@@ -44,7 +44,7 @@ fn message(extensions: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// The message in records of at most `size` bytes.
-fn records(message: &[u8], size: usize) -> Vec<u8> {
+pub(super) fn records(message: &[u8], size: usize) -> Vec<u8> {
     message
         .chunks(size)
         .flat_map(|chunk| [&[0x16, 3, 1][..], &length(chunk.len()), chunk].concat())
@@ -265,7 +265,7 @@ async fn another_name_no_name_two_names_or_no_tls_on_443_is_closed_and_nothing_r
         let told = wanted == DenyReason::ServerName;
         assert_eq!(answer, if told { alert } else { b"" }, "{what}");
         match rig.gate.closed(0).await {
-            (Closed::Refused { reason, detail }, 0, 0) => {
+            (Closed::Refused { reason, detail, .. }, 0, 0) => {
                 assert_eq!(reason, wanted, "{what}");
                 assert!(detail.contains(text), "{what}: {detail}");
             }

@@ -2,7 +2,13 @@
 
 use super::peers::{Response, echo, read_to_end};
 use super::rig::{Plan, Rig, within};
-use crate::egress::gate::Route;
+use crate::egress::decide::Destination;
+use crate::egress::first_bytes::FirstBytes;
+use crate::egress::gate::{Attempt, Gate, Route};
+use crate::egress::limits::Limits;
+use crate::egress::stream::split;
+use crate::egress::ticket::judge;
+use crate::egress::tls::HelloError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -155,4 +161,61 @@ async fn past_the_limit_connections_wait_and_none_is_lost() {
     assert_eq!(done, 40);
     let most = most.load(Ordering::SeqCst);
     assert!((2..=LIMIT).contains(&most), "{most} were open at once");
+}
+
+/// What one connection may take of memory while it waits: thousands do at once.
+const WAITING: usize = 8 * 1024;
+/// The same with a ClientHello that is not whole, and what was read with its last byte.
+const HELLO: usize = (16 + 4) * 1024;
+
+#[tokio::test]
+async fn a_client_that_sends_while_it_is_judged_takes_little() {
+    let mut plan = Plan::allowing(&[]);
+    plan.asks = true;
+    let rig = Rig::start(plan).await;
+    let gate = Arc::clone(&rig.gate) as Arc<dyn Gate>;
+    let (mut client, server) = tokio::io::duplex(1024 * 1024);
+    client.write_all(&vec![b'x'; 1024 * 1024]).await.unwrap();
+    let (mut reader, _writer) = split(Box::new(server));
+    let attempt = Attempt {
+        destination: Destination::parse("new.example", Some(443)).unwrap(),
+        route: Route::Connect,
+        ends: None,
+    };
+    tokio::select! {
+        biased;
+        _ = judge(&gate, attempt, &mut reader) => panic!("nobody answers"),
+        // Everything is there already: it is read as far as it will ever be.
+        () = async { for _ in 0..1000 { tokio::task::yield_now().await } } => {}
+    }
+    assert!(!reader.ahead().is_empty());
+    assert!(reader.memory() <= WAITING, "{}", reader.memory());
+}
+
+#[tokio::test]
+async fn a_client_hello_that_is_not_whole_takes_little() {
+    let host = crate::spec::Host::parse("example.com").unwrap();
+    // A message of 16 000 bytes: in records of one byte each, in large ones, and of 60 000.
+    let message = [&[1, 0, 0x3e, 0x80][..], &[0; 16_000]].concat();
+    let long = [&[1, 0, 0xea, 0x60][..], &[0; 60_000]].concat();
+    for (message, size) in [(&message, 1), (&long, 1), (&long, 16_000)] {
+        let bytes = super::hello::records(message, size);
+        let (mut client, server) = tokio::io::duplex(bytes.len());
+        client.write_all(&bytes).await.unwrap();
+        let (mut reader, _writer) = split(Box::new(server));
+        let limits = Limits::default();
+        let checked = FirstBytes::Tls.check(&mut reader, &host, &limits).await;
+        let limit = limits.hello_bytes;
+        assert_eq!(checked, Err(HelloError::TooLong { limit }), "{size}");
+        assert!(reader.memory() <= HELLO, "{size}: {}", reader.memory());
+    }
+}
+
+#[tokio::test]
+async fn a_dns_message_that_is_no_question_is_not_waited_for() {
+    let rig = Rig::allowing(&["example.com"]).await;
+    let mut stream = TcpStream::connect(rig.dns_tcp).await.unwrap();
+    stream.write_all(&[0xff, 0xff]).await.unwrap();
+    assert_eq!(read_to_end(&mut stream).await, b"");
+    assert_eq!(rig.gate.malformed()[0].0, Route::Dns);
 }

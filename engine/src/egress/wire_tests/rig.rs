@@ -3,7 +3,7 @@
 use super::peers::{Response, listener, read_head};
 use crate::egress::decide::DenyReason;
 use crate::egress::gate::{
-    Attempt, Boxed, Closed, Gate, Meter, Pass, Refusal, Resolve, Route, Verdict,
+    Attempt, Boxed, Closed, Ends, Gate, Leaves, Meter, Pass, Refusal, Resolve, Route, Verdict,
 };
 use crate::egress::limits::Limits;
 use crate::egress::pair::{Credentials, PairSockets, ProxyPair};
@@ -50,6 +50,10 @@ pub(super) struct TestGate {
     excepted: Vec<IpAddr>,
     /// Whether a judge waits for ever, as for an operator who does not answer.
     asks: bool,
+    /// Whether a denial comes only once the client has ended its side.
+    hesitates: bool,
+    /// The ends of every attempt's connection.
+    ends: Mutex<Vec<Option<Ends>>>,
     next: AtomicU64,
     seen: Mutex<Vec<Seen>>,
     cuts: Mutex<Vec<watch::Sender<bool>>>,
@@ -72,6 +76,10 @@ impl TestGate {
     fn note(&self, seen: Seen) {
         self.seen.lock().unwrap().push(seen);
         self.changed.notify_waiters();
+    }
+
+    pub(super) fn ends(&self) -> Vec<Option<Ends>> {
+        self.ends.lock().unwrap().clone()
     }
 
     pub(super) fn seen(&self) -> Vec<Seen> {
@@ -135,15 +143,22 @@ impl Drop for Asking<'_> {
 }
 
 impl Gate for TestGate {
-    fn judge(&self, attempt: Attempt) -> Boxed<'_, Verdict> {
+    fn judge(&self, attempt: Attempt, leaves: Leaves) -> Boxed<'_, Verdict> {
         Box::pin(async move {
             let target = attempt.destination.to_string();
+            self.ends.lock().unwrap().push(attempt.ends);
             if self.asks {
-                let _asking = Asking(self, target);
-                std::future::pending::<()>().await;
-                unreachable!("nobody answers");
+                let _asking = Asking(self, target.clone());
+                leaves.gone().await;
+                return Verdict::Refuse(Refusal {
+                    reason: DenyReason::Timeout,
+                    message: format!("nobody answered about {target}"),
+                });
             }
             if !self.allows(&attempt.destination.host) {
+                if self.hesitates {
+                    leaves.gone().await;
+                }
                 self.note(Seen::Refused(attempt.route, target.clone()));
                 return Verdict::Refuse(Refusal {
                     reason: DenyReason::NotListed,
@@ -163,7 +178,7 @@ impl Gate for TestGate {
         })
     }
 
-    fn answers(&self, name: &HostName, _client: Option<SocketAddr>) -> bool {
+    fn answers(&self, name: &HostName, _ends: Option<Ends>) -> bool {
         let yes = self.allows(&Host::Name(name.clone()));
         self.note(if yes {
             Seen::Answered(name.to_string())
@@ -173,7 +188,7 @@ impl Gate for TestGate {
         yes
     }
 
-    fn malformed(&self, route: Route, _client: Option<SocketAddr>, seen: &str, detail: &str) {
+    fn malformed(&self, route: Route, _ends: Option<Ends>, seen: &str, detail: &str) {
         assert!(
             seen.is_ascii() || seen.ends_with('…'),
             "{seen:?} is escaped"
@@ -221,6 +236,7 @@ pub(super) struct Plan {
     pub(super) excepted: Vec<IpAddr>,
     pub(super) addresses: Vec<IpAddr>,
     pub(super) asks: bool,
+    pub(super) hesitates: bool,
     pub(super) limits: Limits,
     pub(super) credentials: Option<Credentials>,
 }
@@ -233,6 +249,7 @@ impl Plan {
             excepted: vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
             addresses: vec![Ipv4Addr::LOCALHOST.into()],
             asks: false,
+            hesitates: false,
             limits: Limits {
                 tls_ports: Vec::new(),
                 http_ports: Vec::new(),
@@ -284,6 +301,8 @@ impl Rig {
             allowed: plan.allowed,
             excepted: plan.excepted,
             asks: plan.asks,
+            hesitates: plan.hesitates,
+            ends: Mutex::default(),
             next: AtomicU64::new(1),
             seen: Mutex::default(),
             cuts: Mutex::default(),
@@ -360,12 +379,7 @@ impl Rig {
 
     /// The same, with a request of the test's own.
     pub(super) async fn socks_bytes(&self, request: &[u8]) -> Result<TcpStream, u8> {
-        let mut stream = TcpStream::connect(self.socks).await.unwrap();
-        stream.write_all(&[5, 1, 0]).await.unwrap();
-        let mut method = [0; 2];
-        within(stream.read_exact(&mut method)).await.unwrap();
-        assert_eq!(method, [5, 0]);
-        stream.write_all(request).await.unwrap();
+        let mut stream = self.socks_with(request).await;
         let mut reply = [0; 10];
         within(stream.read_exact(&mut reply)).await.unwrap();
         assert_eq!(reply[0], 5);
@@ -375,6 +389,17 @@ impl Rig {
         } else {
             Err(reply[1])
         }
+    }
+
+    /// A connection to the SOCKS5 proxy that has sent this request.
+    pub(super) async fn socks_with(&self, request: &[u8]) -> TcpStream {
+        let mut stream = TcpStream::connect(self.socks).await.unwrap();
+        stream.write_all(&[5, 1, 0]).await.unwrap();
+        let mut method = [0; 2];
+        within(stream.read_exact(&mut method)).await.unwrap();
+        assert_eq!(method, [5, 0]);
+        stream.write_all(request).await.unwrap();
+        stream
     }
 
     /// A connection as of a program that ignores proxies.

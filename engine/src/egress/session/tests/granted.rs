@@ -20,7 +20,7 @@ impl Reach for To {
     }
 }
 
-struct Ends {
+struct Way {
     test: Fixture,
     forward: Forward,
     /// Where connections to the forward are made.
@@ -34,7 +34,7 @@ async fn listener() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-async fn ends(direction: ForwardDirection, restriction: Restriction) -> Ends {
+async fn ends(direction: ForwardDirection, restriction: Restriction) -> Way {
     let test = fixture(rules(restriction, &[]), at_once());
     let (listener, at) = listener().await;
     let (server, to) = self::listener().await;
@@ -50,7 +50,7 @@ async fn ends(direction: ForwardDirection, restriction: Restriction) -> Ends {
     let network = Arc::clone(&test.network);
     let listener: Box<dyn Accept> = Box::new(listener);
     let forward = Forward::start(listener, Arc::new(To(to)), network, way);
-    Ends {
+    Way {
         test,
         forward,
         at,
@@ -169,7 +169,7 @@ async fn one_connection_is_cut_and_the_others_stay() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_put_down_as_that() {
-    let Ends {
+    let Way {
         test,
         forward: _forward,
         at,

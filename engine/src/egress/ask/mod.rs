@@ -8,9 +8,12 @@ mod card;
 mod error;
 mod hold;
 mod limits;
+mod places;
 mod shell;
 mod view;
 
+#[cfg(test)]
+mod places_tests;
 #[cfg(test)]
 mod property_tests;
 #[cfg(test)]

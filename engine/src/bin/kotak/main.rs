@@ -9,6 +9,7 @@ mod grants;
 mod interactive;
 mod keys;
 mod launch;
+mod layout;
 mod log;
 mod probe;
 mod question;

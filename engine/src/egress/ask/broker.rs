@@ -3,7 +3,7 @@
 
 use super::card::{AttemptId, Card, Countdown, Place, Resolution, Settled};
 use super::{AnswerError, AskLimits, SessionFacts};
-use crate::api::{Actor, Answer, AnswerScope, FoldedPrompts, Prompt};
+use crate::api::{Actor, Answer, AnswerScope, FoldedPrompts, HostHistory, Prompt};
 use crate::egress::decide::{Allowed, DenyReason, Destination, Source};
 use crate::spec::HostPattern;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -322,11 +322,11 @@ impl Broker {
         self.tick(now_ms);
     }
 
-    /// Whether some session was ever allowed to reach the host of a question.
-    pub fn set_allowed_before(&mut self, now_ms: u64, id: &str) {
+    /// What the history says of the host of a question, once it was read.
+    pub fn set_history(&mut self, now_ms: u64, id: &str, history: HostHistory) {
         if let Some((number, _)) = self.find(id) {
             if let Some(card) = self.cards.get_mut(&number) {
-                card.allowed_before = true;
+                card.history = history;
             }
             self.changed.insert(number);
         }

@@ -2,7 +2,7 @@
 
 use super::broker::{Broker, Effect};
 use super::card::{Card, Countdown, Place};
-use crate::api::Actor;
+use crate::api::{Actor, HostHistory};
 use crate::egress::decide::Destination;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl Broker {
             attempts: BTreeSet::new(),
             place: Place::Folded,
             countdown: Countdown::Until(now_ms.saturating_add(self.limits.countdown_ms)),
-            allowed_before: false,
+            history: HostHistory::Unknown,
         };
         self.cards.insert(number, card);
         self.by_destination.insert(key, number);

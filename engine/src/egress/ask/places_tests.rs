@@ -1,6 +1,6 @@
 use super::tests::{answer, broker, deny, one, resolved, to, waits};
 use super::*;
-use crate::api::{Answer, AnswerScope, Prompt, PromptState};
+use crate::api::{Answer, AnswerScope, HostHistory, Prompt, PromptState};
 use crate::egress::decide::DenyReason;
 
 const HOUR: u64 = 3_600_000;
@@ -90,4 +90,23 @@ fn a_missed_question_that_is_asked_again_with_a_place_never_leaves_the_window() 
     assert!(!effects.contains(&Effect::Gone(missed.clone())));
     assert_eq!(broker.prompts()[0].id, missed);
     assert_eq!(broker.prompts()[0].state, PromptState::Waiting);
+}
+
+#[test]
+fn nothing_is_said_of_the_history_before_it_was_read() {
+    let mut broker = few(1, 20);
+    let (_, id) = one(&mut broker, "a.example.com");
+    assert_eq!(broker.prompts()[0].history, HostHistory::Unknown);
+    for (now, history) in [
+        (1_000, HostHistory::NoneAllowed),
+        (2_000, HostHistory::Allowed),
+    ] {
+        broker.effects();
+        broker.set_history(now, &id, history);
+        assert_eq!(broker.prompts()[0].history, history);
+        let told = broker.effects();
+        let changed =
+            |effect: &Effect| matches!(effect, Effect::Changed(new) if new.history == history);
+        assert!(told.iter().any(changed), "{told:?}");
+    }
 }

@@ -17,6 +17,7 @@ mod raw_mode;
 mod rules;
 mod run;
 mod screen;
+mod screen_colours;
 mod screen_modes;
 mod session;
 mod sessions;

@@ -211,6 +211,7 @@ fn a_payload_neither_hides_a_question_nor_takes_its_keys_nor_cuts_its_host() {
     // Whole, however many rows it takes.
     let unwrapped: String = question
         .replace("\u{1b}[K", "")
+        .replace("\u{1b}#5", "")
         .lines()
         .map(str::trim)
         .collect();

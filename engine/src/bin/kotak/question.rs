@@ -127,9 +127,13 @@ pub(crate) fn draw(prompt: &Prompt, around: Around, (columns, rows): (u16, u16))
         small.truncate(height);
         small
     });
+    // A row of double width, which a program may have left (DECDWL), would hide its right half.
+    let page: Vec<_> = page
+        .iter()
+        .map(|row| format!("\u{1b}#5{row}\u{1b}[K"))
+        .collect();
     // No line feed after the last row: it would scroll the first one away.
-    let text = page.join("\u{1b}[K\r\n");
-    (format!("\u{1b}[H{text}\u{1b}[K\u{1b}[J"), whole)
+    (format!("\u{1b}[H{}\u{1b}[J", page.join("\r\n")), whole)
 }
 
 fn target(prompt: &Prompt) -> String {
@@ -304,7 +308,11 @@ mod tests {
     fn rows(text: &str) -> Vec<String> {
         let text = text.replace("\u{1b}[H", "").replace("\u{1b}[J", "");
         let rows = text.split("\r\n");
-        rows.map(|row| row.replace("\u{1b}[K", "")).collect()
+        rows.map(|row| {
+            let single = row.strip_prefix("\u{1b}#5").expect("a row of single width");
+            single.replace("\u{1b}[K", "")
+        })
+        .collect()
     }
 
     fn long_prompt() -> Prompt {

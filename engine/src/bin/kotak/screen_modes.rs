@@ -214,13 +214,13 @@ impl ScreenModes {
                 text.push_str(&private(mode, on));
             }
         }
-        text.push_str(&self.colours.put_aside());
+        text.push_str(self.colours.put_aside());
         // Keys as of old: the kitty keyboard keeps what it was on its stack; xterm does not. The
         // keyboard is not locked, inserts nothing, and is not echoed.
         text.push_str("\u{1b}[>0u\u{1b}[>4;0m\u{1b}[2l\u{1b}[4l\u{1b}[12h");
-        // SI and the ASCII set undo line drawing. Margins off, plain characters, nothing on the
-        // screen.
-        text.push_str("\u{f}\u{1b}(B\u{1b}[r\u{1b}[0m\u{1b}[2J\u{1b}[H");
+        // SI and the ASCII set undo line drawing. Margins off, plain characters that nothing keeps
+        // from being erased (DECSCA), nothing on the screen.
+        text.push_str("\u{f}\u{1b}(B\u{1b}[r\u{1b}[0m\u{1b}[0\"q\u{1b}[2J\u{1b}[H");
         text
     }
 
@@ -332,6 +332,8 @@ mod tests {
             "\u{1b}[>0u",
             "\u{1b}[>4;0m",
             "\u{1b}[2l",
+            // Text that the program protected from being erased.
+            "\u{1b}[0\"q",
             // Rows that are too long.
             "\u{1b}[?7l",
         ] {

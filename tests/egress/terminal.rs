@@ -180,3 +180,62 @@ fn a_question_in_the_terminal_freezes_the_payload_and_takes_only_keys_of_now() {
         );
     }
 }
+
+/// Does what would make a question unreadable or take its keys, makes one attempt under a name whose
+/// start belongs to somebody else, and says how that ended.
+const HOSTILE: &str = r"
+    printf '\033[?69h\033[3;70s\033[?5h\033]10;#111\007\033]11;#111\007'
+    printf '\033[>31u\033[>4;2m\033[2h\033[?1003h\033[?2026h'
+    curl -sS -o /dev/null https://$1/
+    echo CURL-ENDED-$?.
+";
+
+// REQ EG-9
+#[test]
+fn a_payload_neither_hides_a_question_nor_takes_its_keys_nor_cuts_its_host() {
+    let evil = world().name("asked.terminal-two.net");
+    let labels = ["a", "b"].map(|letter| letter.repeat(60)).join(".");
+    let name = format!("accounts.example.com.{labels}.{evil}");
+    let sandbox = Sandbox::new("ask", &[]);
+    sandbox.stage.write("work/payload.sh", HOSTILE);
+    let mut terminal = Terminal::open(&sandbox.call(&format!("sh payload.sh {name}")));
+    terminal.until("denied in");
+    let shown = terminal.seen();
+    let (_, page) = shown.split_once("\u{1b}[?1049h").expect("a page");
+    let (aside, question) = page.split_once("kotak asks").expect("a question");
+    for sequence in [
+        "[?69l", "[?5l", "]110", "]111", "[>0u", "[>4;0m", "[2l", "[?1003l", "[?2026l",
+    ] {
+        assert!(aside.contains(sequence), "no {sequence:?} in {aside:?}");
+    }
+    // Whole, however many rows it takes.
+    let unwrapped: String = question
+        .replace("\u{1b}[K", "")
+        .replace("\u{1b}#5", "")
+        .lines()
+        .map(str::trim)
+        .collect();
+    assert!(
+        unwrapped.contains(&format!("wants to reach{name}:443")),
+        "{unwrapped:?}"
+    );
+    terminal.press_until("d", "CURL-ENDED-56.");
+    let shown = terminal.seen();
+    let (_, back) = shown.rsplit_once("denied in").expect("the last drawing");
+    for sequence in [
+        "\u{1b}[<u",
+        "[>4;2m",
+        "]10;#111",
+        "]11;#111",
+        "[?69h",
+        "[3;70s",
+        "[?5h",
+        "[?1003h",
+        "[?1049l",
+    ] {
+        assert!(back.contains(sequence), "no {sequence:?} in {back:?}");
+    }
+    terminal.end();
+    let log = sandbox.log();
+    log.refused(&format!("{name}:443"), DenyReason::Answer, "curl");
+}

@@ -220,8 +220,8 @@ pub struct Prompt {
     pub first_ms: u64,
     /// Attempts that wait on this answer.
     pub attempts: u32,
-    /// Whether a session was ever allowed to reach this host.
-    pub allowed_before: bool,
+    /// What the history says of the host.
+    pub history: HostHistory,
     /// Where it stands.
     pub state: PromptState,
     /// When it denies by itself; absent while it is held, and once it is missed.
@@ -232,6 +232,19 @@ pub struct Prompt {
     pub countdown_ms: u64,
     /// For each scope, the rule in words that a lasting answer stores.
     pub words: Vec<ScopeWords>,
+}
+
+/// What the history says of connections to a host. It is bounded: what it does not hold may have
+/// been all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, TS)]
+#[serde(rename_all = "camelCase")]
+pub enum HostHistory {
+    /// It was not read yet, or cannot be read.
+    Unknown,
+    /// It holds none that was allowed.
+    NoneAllowed,
+    /// It holds one that was allowed.
+    Allowed,
 }
 
 /// A scope and the rule that it would store, in words.

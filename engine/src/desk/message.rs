@@ -5,7 +5,7 @@ use crate::api::{ActivityRow, Answer, AnswerScope, FoldedPrompts, Prompt};
 use serde::{Deserialize, Serialize};
 
 /// Of these messages. Ends that differ part.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// From a guest to the host.
 #[derive(Debug, Serialize, Deserialize)]

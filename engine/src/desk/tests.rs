@@ -1,5 +1,7 @@
 use super::*;
-use crate::api::{Answer, AnswerScope, FoldedPrompts, Prompt, PromptState, RuleOrigin};
+use crate::api::{
+    Answer, AnswerScope, FoldedPrompts, HostHistory, Prompt, PromptState, RuleOrigin,
+};
 use crate::error::Coded;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -27,7 +29,7 @@ fn prompt(id: &str) -> Prompt {
         address: None,
         first_ms: 1,
         attempts: 1,
-        allowed_before: false,
+        history: HostHistory::Unknown,
         state: PromptState::Waiting,
         deadline_ms: Some(60_000),
         countdown_ms: 60_000,

@@ -1,7 +1,8 @@
 //! Questions of this engine, and of others of the same user that the window answers.
 
 use crate::api::{
-    ActivityRow, Answer, AnswerScope, FoldedPrompts, Prompt, RuleInfo, RuleOrigin, UiEvent,
+    ActivityRow, Answer, AnswerScope, FoldedPrompts, HostHistory, Prompt, RuleInfo, RuleOrigin,
+    UiEvent,
 };
 use crate::desk::{DeskEvent, Guest, GuestEvent, Host, Reply};
 use crate::egress::ask::{AskEvent, AskFirst, AskLimits, Clock, Lasting};
@@ -346,13 +347,13 @@ async fn tell(shared: Weak<Shared>, mut events: mpsc::UnboundedReceiver<AskEvent
     }
 }
 
-/// Whether a host was ever allowed before, by the history.
+/// Asks the history about the host of a question; a history that cannot be read leaves it unknown.
 fn look_up(shared: &Arc<Shared>, prompt: &Prompt) {
     let (store, ask) = (Arc::clone(&shared.store), shared.ask.clone());
     let (id, host) = (prompt.id.clone(), prompt.host.clone());
     tokio::task::spawn_blocking(move || match store.allowed_before(&host) {
-        Ok(true) => ask.set_allowed_before(&id),
-        Ok(false) => {}
+        Ok(true) => ask.set_history(&id, HostHistory::Allowed),
+        Ok(false) => ask.set_history(&id, HostHistory::NoneAllowed),
         Err(error) => tracing::warn!(%error, "the history cannot be asked about a host"),
     });
 }

@@ -376,7 +376,7 @@ export class FakeNetwork {
       address: null,
       firstMs: Date.now(),
       attempts: 1,
-      allowedBefore: false,
+      history: "noneAllowed",
       state: "waiting",
       deadlineMs: Date.now() + countdownMs,
       countdownMs,

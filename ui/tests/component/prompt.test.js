@@ -55,7 +55,7 @@ test("a question says who wants to reach what, and everything to decide by", () 
     assert.match(text, /curl -fsSL https:\/\/files\.example\.com\/install\.sh/);
     assert.match(text, /~\/code\/shop/);
     assert.match(text, /bash ‹ make ‹ claude/);
-    assert.match(text, /2 attempts wait · first asked 12:04:16 · never allowed before/);
+    assert.match(text, /2 attempts wait · first asked 12:04:16 · no allowed connection in the history/);
     assert.match(text, /Denied in \d+ s unless you answer/);
     assert.match(
       await page.getByTestId("needs-you").innerText(),

@@ -198,7 +198,7 @@ export function prompt(part: Partial<Prompt> = {}): Prompt {
     address: null,
     firstMs: NOON - 8_000,
     attempts: 2,
-    allowedBefore: false,
+    history: "noneAllowed",
     state: "waiting",
     deadlineMs: NOON + 37_000,
     countdownMs: 60_000,

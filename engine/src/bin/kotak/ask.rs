@@ -2,10 +2,11 @@
 //!
 //! What a program draws must never pass for a question of Kotak's, and what was typed for a
 //! program must never answer one: the session is frozen first, the question stands alone on the
-//! alternate screen, and only keys that were read after it was drawn count.
+//! alternate screen, and only keys that were read when it had stood for long enough to be read
+//! count.
 
 use crate::keys::{Keys, Press};
-use crate::question::{self, Key};
+use crate::question::{self, Around, Standing};
 use crate::screen::Screen;
 use crate::session::Session;
 use kotak_engine::api::{Prompt, PromptState};
@@ -102,12 +103,11 @@ impl<'a> Asking<'a> {
         keys: &mut Keys,
         page: &crate::screen::Page<'_>,
     ) -> io::Result<()> {
-        let mut chosen = 0;
-        self.draw(prompt, chosen, page).await?;
-        // What lies in the terminal was typed before the question could be read; so was what was
-        // read from it before now.
+        let whole = self.draw(prompt, 0, page).await?;
+        // What lies in the terminal was typed before the question could be read; so was what is
+        // read from it soon after.
         tcflush(io::stdin(), FlushArg::TCIFLUSH)?;
-        let drawn = Instant::now();
+        let mut standing = Standing::new(Instant::now(), whole);
         let mut draw = tokio::time::interval(DRAW_EVERY);
         loop {
             tokio::select! {
@@ -117,19 +117,15 @@ impl<'a> Asking<'a> {
                         self.engine.terminal_gone();
                         return Ok(());
                     };
-                    match question::key(&bytes, prompt).filter(|_| at > drawn) {
-                        Some(Key::Answer(answer)) => {
-                            let scope = question::scope(prompt, chosen);
-                            match self.engine.answer_prompt(&prompt.id, answer, scope).await {
-                                Ok(_) => return Ok(()),
-                                // Too early, or it could not be kept: it waits on.
-                                Err(problem) => {
-                                    tracing::info!(code = problem.code, "{}", problem.message);
-                                }
+                    if let Some(answer) = standing.press(at, &bytes, prompt) {
+                        let scope = question::scope(prompt, standing.chosen());
+                        match self.engine.answer_prompt(&prompt.id, answer, scope).await {
+                            Ok(_) => return Ok(()),
+                            // Too early, or it could not be kept: it waits on.
+                            Err(problem) => {
+                                tracing::info!(code = problem.code, "{}", problem.message);
                             }
                         }
-                        Some(Key::Scope(place)) => chosen = place,
-                        None => {}
                     }
                 }
                 _ = draw.tick() => {}
@@ -142,16 +138,18 @@ impl<'a> Asking<'a> {
             if self.engine.is_at_desk() {
                 return Ok(());
             }
-            self.draw(now, chosen, page).await?;
+            let whole = self.draw(now, standing.chosen(), page).await?;
+            standing.drawn_again(whole);
         }
     }
 
+    /// Draws a question; whether all of it that an answer needs is in sight.
     async fn draw(
         &self,
         prompt: &Prompt,
         chosen: usize,
         page: &crate::screen::Page<'_>,
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         let left = prompt
             .deadline_ms
             .map_or(0, |at| at.saturating_sub(now_ms()).div_ceil(1_000));
@@ -165,14 +163,14 @@ impl<'a> Asking<'a> {
         let more = u32::try_from(shown)
             .unwrap_or(u32::MAX)
             .saturating_add(folded);
-        page.write(&question::draw(
-            prompt,
+        let around = Around {
             chosen,
-            left,
+            seconds_left: left,
             more,
-            crate::screen::size(),
-        ))
-        .await
+        };
+        let (text, whole) = question::draw(prompt, around, crate::screen::size());
+        page.write(&text).await?;
+        Ok(whole)
     }
 }
 

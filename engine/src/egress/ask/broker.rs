@@ -3,13 +3,12 @@
 
 use super::card::{AttemptId, Card, Countdown, Place, Resolution, Settled};
 use super::{AnswerError, AskLimits, SessionFacts};
-use crate::api::{Actor, Answer, AnswerScope, FoldedPrompts, Prompt};
+use crate::api::{Actor, Answer, AnswerScope, FoldedPrompts, HostHistory, Prompt};
 use crate::egress::decide::{Allowed, DenyReason, Destination, Source};
 use crate::spec::HostPattern;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-pub(super) const MINUTE_MS: u64 = 60_000;
 /// How far a new attempt may find the time behind.
 const TICK_MS: u64 = 20;
 
@@ -60,14 +59,14 @@ pub(super) struct Session {
 #[derive(Debug)]
 pub struct Broker {
     pub(super) limits: AskLimits,
-    prefix: String,
+    pub(super) prefix: String,
     pub(super) sessions: BTreeMap<Arc<str>, Session>,
     /// Oldest first.
     pub(super) cards: BTreeMap<u64, Card>,
-    by_destination: HashMap<(Arc<str>, Destination), u64>,
+    pub(super) by_destination: HashMap<(Arc<str>, Destination), u64>,
     waiting: HashMap<AttemptId, u64>,
     once: Vec<Once>,
-    next_card: u64,
+    pub(super) next_card: u64,
     next_attempt: u64,
     /// Cards and sessions whose change was not told yet, and when something was told last.
     pub(super) changed: BTreeSet<u64>,
@@ -194,6 +193,7 @@ impl Broker {
             Some(number) => number,
             None => self.new_card(now_ms, key, actor.clone()),
         };
+        let mut missed = false;
         if let Some(card) = self.cards.get_mut(&number) {
             card.attempts.insert(attempt);
             if card.actor.is_none() {
@@ -202,6 +202,7 @@ impl Broker {
             }
             if matches!(card.place, Place::Missed { .. }) {
                 // Asked again: it waits anew, behind those that wait already.
+                missed = true;
                 card.place = Place::Folded;
                 card.countdown = Countdown::Until(now_ms.saturating_add(self.limits.countdown_ms));
             }
@@ -212,6 +213,9 @@ impl Broker {
         self.waiting.insert(attempt, number);
         self.changed.insert(number);
         self.promote(now_ms, &id);
+        if missed {
+            self.hide(number);
+        }
         self.folds.insert(id);
         self.tell(now_ms);
         Asked::Wait(attempt)
@@ -318,11 +322,11 @@ impl Broker {
         self.tick(now_ms);
     }
 
-    /// Whether some session was ever allowed to reach the host of a question.
-    pub fn set_allowed_before(&mut self, now_ms: u64, id: &str) {
+    /// What the history says of the host of a question, once it was read.
+    pub fn set_history(&mut self, now_ms: u64, id: &str, history: HostHistory) {
         if let Some((number, _)) = self.find(id) {
             if let Some(card) = self.cards.get_mut(&number) {
-                card.allowed_before = true;
+                card.history = history;
             }
             self.changed.insert(number);
         }
@@ -361,6 +365,7 @@ impl Broker {
             self.remove(number);
         }
         self.once.retain(|once| once.until_ms > now_ms);
+        self.forget_shown(now_ms);
         let ids: Vec<_> = self.sessions.keys().cloned().collect();
         for id in ids {
             self.promote(now_ms, &id);
@@ -392,97 +397,6 @@ impl Broker {
         Some(allowed(&once.pattern, None))
     }
 
-    /// Whether one more question can wait, shown or folded.
-    fn has_room(&self, now_ms: u64, session: &Arc<str>) -> bool {
-        self.may_show(now_ms, session)
-            || self.cards_of(session, Card::is_folded).len() < self.limits.folded
-    }
-
-    fn may_show(&self, now_ms: u64, session: &Arc<str>) -> bool {
-        let Some(state) = self.sessions.get(session) else {
-            return false;
-        };
-        let recent = state
-            .shown
-            .iter()
-            .filter(|shown| shown.saturating_add(MINUTE_MS) > now_ms)
-            .count();
-        let shown = self.cards_of(session, |card| matches!(card.place, Place::Shown { .. }));
-        recent < self.limits.cards_per_minute && shown.len() < self.limits.cards
-    }
-
-    fn new_card(&mut self, now_ms: u64, key: (Arc<str>, Destination), actor: Option<Actor>) -> u64 {
-        let number = self.next_card;
-        self.next_card += 1;
-        let card = Card {
-            id: format!("{}-{number}", self.prefix),
-            session: Arc::clone(&key.0),
-            destination: key.1.clone(),
-            first_ms: now_ms,
-            actor,
-            attempts: BTreeSet::new(),
-            place: Place::Folded,
-            countdown: Countdown::Until(now_ms.saturating_add(self.limits.countdown_ms)),
-            allowed_before: false,
-        };
-        self.cards.insert(number, card);
-        self.by_destination.insert(key, number);
-        number
-    }
-
-    /// Shows folded questions while there are places, oldest first. Each gets its whole countdown
-    /// from then on: a question that nobody could see was not left unanswered by anybody.
-    fn promote(&mut self, now_ms: u64, session: &Arc<str>) {
-        for number in self.cards_of(session, Card::is_folded) {
-            if !self.may_show(now_ms, session) {
-                return;
-            }
-            if let Some(state) = self.sessions.get_mut(session) {
-                state
-                    .shown
-                    .retain(|shown| shown.saturating_add(MINUTE_MS) > now_ms);
-                state.shown.push_back(now_ms);
-            }
-            if let Some(card) = self.cards.get_mut(&number) {
-                card.place = Place::Shown { since_ms: now_ms };
-                card.countdown = Countdown::Until(now_ms.saturating_add(self.limits.countdown_ms));
-            }
-            self.changed.remove(&number);
-            self.folds.insert(Arc::clone(session));
-            let prompt = self.cards.get(&number).and_then(|card| self.prompt(card));
-            self.effects
-                .extend(prompt.map(|prompt| Effect::Shown(Box::new(prompt))));
-        }
-    }
-
-    /// Nothing waits for a question any more: it is missed, or goes when nobody saw it.
-    fn miss(&mut self, now_ms: u64, number: u64) {
-        let Some(card) = self.cards.get_mut(&number) else {
-            return;
-        };
-        let session = Arc::clone(&card.session);
-        match card.place {
-            Place::Shown { since_ms } => {
-                card.place = Place::Missed {
-                    shown_ms: since_ms,
-                    since_ms: now_ms,
-                };
-                card.countdown = Countdown::Until(now_ms);
-                self.changed.insert(number);
-                let missed = self.cards_of(&session, |card| !card.is_waiting());
-                let surplus = missed.len().saturating_sub(self.limits.missed);
-                for number in missed.into_iter().take(surplus) {
-                    self.remove(number);
-                }
-            }
-            Place::Folded => {
-                self.folds.insert(session);
-                self.remove(number);
-            }
-            Place::Missed { .. } => {}
-        }
-    }
-
     fn resolve(&mut self, number: u64, resolution: &Resolution) {
         let Some(card) = self.cards.get_mut(&number) else {
             return;
@@ -498,7 +412,7 @@ impl Broker {
         }
     }
 
-    fn remove(&mut self, number: u64) {
+    pub(super) fn remove(&mut self, number: u64) {
         let Some(card) = self.cards.remove(&number) else {
             return;
         };

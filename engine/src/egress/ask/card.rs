@@ -1,7 +1,7 @@
 //! One question, and what an answer to it means.
 
 use super::{AnswerError, AskLimits, SessionFacts};
-use crate::api::{Actor, Answer, AnswerScope, Prompt, PromptState, ScopeWords};
+use crate::api::{Actor, Answer, AnswerScope, HostHistory, Prompt, PromptState, ScopeWords};
 use crate::egress::decide::{Allowed, DenyReason, Destination};
 use crate::egress::rules::lasting_pattern;
 use crate::spec::HostPattern;
@@ -80,7 +80,7 @@ pub(super) struct Card {
     pub(super) attempts: BTreeSet<AttemptId>,
     pub(super) place: Place,
     pub(super) countdown: Countdown,
-    pub(super) allowed_before: bool,
+    pub(super) history: HostHistory,
 }
 
 impl Card {
@@ -160,7 +160,7 @@ impl Card {
             address: None,
             first_ms: self.first_ms,
             attempts: u32::try_from(self.attempts.len()).unwrap_or(u32::MAX),
-            allowed_before: self.allowed_before,
+            history: self.history,
             state: if waiting {
                 PromptState::Waiting
             } else {

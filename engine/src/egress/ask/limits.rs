@@ -1,5 +1,9 @@
 //! How much may be asked.
 
+/// How long a question has to have been in sight before an answer counts, milliseconds: a sooner
+/// one was not meant for it (REQ EG-9).
+pub const READING_MS: u64 = 500;
+
 /// Bounds of a broker. All times in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AskLimits {
@@ -30,7 +34,7 @@ impl Default for AskLimits {
     fn default() -> Self {
         Self {
             countdown_ms: 60_000,
-            early_ms: 500,
+            early_ms: READING_MS,
             cards: 8,
             cards_per_minute: 20,
             folded: 200,

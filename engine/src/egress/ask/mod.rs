@@ -8,9 +8,12 @@ mod card;
 mod error;
 mod hold;
 mod limits;
+mod places;
 mod shell;
 mod view;
 
+#[cfg(test)]
+mod places_tests;
 #[cfg(test)]
 mod property_tests;
 #[cfg(test)]
@@ -19,7 +22,7 @@ mod tests;
 pub use broker::{Asked, Broker, Effect};
 pub use card::{AttemptId, Lasting, Resolution, Settled};
 pub use error::AnswerError;
-pub use limits::AskLimits;
+pub use limits::{AskLimits, READING_MS};
 pub use shell::{AskEvent, AskFirst, Clock, SystemClock};
 
 use crate::backend::SandboxBackend;

@@ -6,7 +6,7 @@ use super::*;
 use crate::api::{Answer, AnswerScope, PromptState};
 use crate::egress::decide::{DenyReason, Destination};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -64,6 +64,7 @@ proptest! {
             ..AskLimits::default()
         };
         let mut broker = broker(limits);
+        let mut window = BTreeSet::new();
         let mut now = 0;
         // Who waits for what, and since when.
         let mut waiting: BTreeMap<AttemptId, (&str, Destination)> =
@@ -133,9 +134,25 @@ proptest! {
                 Step::Pass(ms) => {
                     now += ms;
                     broker.tick(now);
+                    // Nothing is left that the same moment would have to do again.
+                    prop_assert!(broker.next_wake().is_none_or(|wake| wake > now));
                 }
             }
-            for (id, resolution) in resolved(&broker.effects()) {
+            let effects = broker.effects();
+            // A window that does what it is told shows what there is.
+            for effect in &effects {
+                match effect {
+                    Effect::Shown(prompt) => {
+                        window.insert(prompt.id.clone());
+                    }
+                    Effect::Changed(prompt) => prop_assert!(window.contains(&prompt.id)),
+                    Effect::Gone(id) => prop_assert!(window.remove(id)),
+                    Effect::Resolve(..) | Effect::Folded(_) => {}
+                }
+            }
+            let shown: BTreeSet<_> = broker.prompts().into_iter().map(|prompt| prompt.id).collect();
+            prop_assert_eq!(&window, &shown);
+            for (id, resolution) in resolved(&effects) {
                 // A withdrawn attempt is not decided, and nobody is decided twice.
                 let (session, destination) = waiting.remove(&id).unwrap();
                 let covered = covers.as_ref().is_some_and(|settled| {

@@ -3,7 +3,7 @@
 use super::broker::{Asked, Broker, Effect};
 use super::card::{AttemptId, Resolution, Settled};
 use super::{AnswerError, AskLimits, SessionFacts};
-use crate::api::{Actor, Answer, AnswerScope, FoldedPrompts, Prompt};
+use crate::api::{Actor, Answer, AnswerScope, FoldedPrompts, HostHistory, Prompt};
 use crate::egress::decide::{DenyReason, Destination};
 use std::collections::HashMap;
 use std::fmt;
@@ -205,10 +205,10 @@ impl AskFirst {
             .run(|state, now_ms| state.broker.judge_again(now_ms, session, decide));
     }
 
-    /// Some session was allowed to reach the host of a question before.
-    pub fn set_allowed_before(&self, id: &str) {
+    /// What the history says of the host of a question, once it was read.
+    pub fn set_history(&self, id: &str, history: HostHistory) {
         self.0
-            .run(|state, now_ms| state.broker.set_allowed_before(now_ms, id));
+            .run(|state, now_ms| state.broker.set_history(now_ms, id, history));
     }
 
     /// Stops the countdown for a window that shows the question, for ten minutes at most.

@@ -53,18 +53,24 @@ fn shown(effects: &[Effect]) -> usize {
         .count()
 }
 
-fn deny(reason: DenyReason) -> Resolution {
+pub(super) fn deny(reason: DenyReason) -> Resolution {
     Resolution::Deny(reason)
 }
 
 /// One question of session `s`, asked at 0, and its id.
-fn one(broker: &mut Broker, host: &str) -> (AttemptId, String) {
+pub(super) fn one(broker: &mut Broker, host: &str) -> (AttemptId, String) {
     let id = waits(broker.ask(0, "s", to(host, 443), None));
     let prompts = broker.prompts();
     (id, prompts.last().unwrap().id.clone())
 }
 
-fn answer(broker: &mut Broker, now: u64, id: &str, answer: Answer, scope: AnswerScope) -> Settled {
+pub(super) fn answer(
+    broker: &mut Broker,
+    now: u64,
+    id: &str,
+    answer: Answer,
+    scope: AnswerScope,
+) -> Settled {
     let settled = broker.settle(now, id, answer, scope).unwrap();
     broker.apply(now, &settled, settled.lasting.map(|_| 7));
     settled

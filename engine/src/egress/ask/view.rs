@@ -1,6 +1,6 @@
 //! What a broker tells: its questions as they stand, what changed, and when it has to go on.
 
-use super::broker::{Broker, Effect, MINUTE_MS};
+use super::broker::{Broker, Effect};
 use super::card::{Card, Countdown, Place};
 use crate::api::{FoldedPrompts, Prompt};
 
@@ -20,11 +20,7 @@ impl Broker {
                 .unwrap_or(0)
                 .saturating_add(self.limits.tell_ms)
         });
-        // A place that the minute keeps closed opens when its oldest question is a minute old.
-        let places = self.cards.values().filter(|card| card.is_folded());
-        let places = places.filter_map(|card| self.sessions.get(&card.session)?.shown.front());
-        let places = places.map(|shown| shown.saturating_add(MINUTE_MS));
-        cards.chain(tell).chain(places).min()
+        cards.chain(tell).chain(self.next_place()).min()
     }
 
     /// Questions that are shown: those that wait, oldest first, then missed ones.

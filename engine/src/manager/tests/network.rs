@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::api::{
-    ActivityQuery, Answer, AnswerScope, ExplainedVerdict, NewRule, Outcome, PromptState,
-    SessionPhase,
+    ActivityQuery, Answer, AnswerScope, ExplainedVerdict, HostHistory, NewRule, Outcome,
+    PromptState, SessionPhase,
 };
 use crate::egress::decide::{DenyReason, Source};
 use crate::spec::NetworkMode;
@@ -213,6 +213,10 @@ async fn a_question_is_asked_once_and_each_answer_does_what_it_says() {
     assert_eq!(asked.process.as_ref().unwrap().name, "bash");
     eventually("the session says that it waits", || {
         rig.engine.session(&id).unwrap().counts.waiting == 1
+    })
+    .await;
+    eventually("the history was read", || {
+        rig.engine.snapshot().prompts[0].history == HostHistory::NoneAllowed
     })
     .await;
     rig.engine.hold_prompt(&asked.id).await.unwrap();

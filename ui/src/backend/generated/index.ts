@@ -24,6 +24,7 @@ export type { Gap } from "./Gap";
 export type { GrantInfo } from "./GrantInfo";
 export type { GrantKind } from "./GrantKind";
 export type { HostFacts } from "./HostFacts";
+export type { HostHistory } from "./HostHistory";
 export type { HostReport } from "./HostReport";
 export type { HostRow } from "./HostRow";
 export type { HostVerdict } from "./HostVerdict";

@@ -17,7 +17,7 @@ function prompt(id: string, part: Partial<Prompt> = {}): Prompt {
     address: null,
     firstMs: 0,
     attempts: 1,
-    allowedBefore: false,
+    history: "unknown",
     state: "waiting",
     deadlineMs: 60_000,
     countdownMs: 60_000,

@@ -5,6 +5,7 @@ import {
   answerLabel,
   asker,
   foldedWords,
+  historyWords,
   isAllow,
   partLeft,
   patternOf,
@@ -31,7 +32,7 @@ function prompt(part: Partial<Prompt> = {}): Prompt {
     address: null,
     firstMs: 0,
     attempts: 1,
-    allowedBefore: false,
+    history: "unknown",
     state: "waiting",
     deadlineMs: 60_000,
     countdownMs: 60_000,
@@ -110,4 +111,12 @@ test("a fold is counted in hosts and in attempts", () => {
   expect(foldedWords({ sessionId: "a", hosts: 12, deniedUnasked: 3_401 })).toBe(
     "12 more hosts · 3,401 attempts denied unasked",
   );
+});
+
+test("of the history only what was read of it is said", () => {
+  expect((["unknown", "noneAllowed", "allowed"] as const).map(historyWords)).toEqual([
+    "history not read",
+    "no allowed connection in the history",
+    "allowed before",
+  ]);
 });

@@ -1,5 +1,5 @@
 /** Words of the ask-first prompts. Pure. */
-import type { Answer, AnswerScope, FoldedPrompts, Prompt } from "../../backend/generated";
+import type { Answer, AnswerScope, FoldedPrompts, HostHistory, Prompt } from "../../backend/generated";
 import { shortPath, visibleText } from "../../shared/visible";
 
 /** In the order in which they stand, refusals and permissions side by side. */
@@ -103,6 +103,18 @@ export function reachOf(scope: AnswerScope): string {
 
 export function attemptsWords(attempts: number): string {
   return attempts === 1 ? "1 attempt waits" : `${attempts.toLocaleString("en")} attempts wait`;
+}
+
+/** What was read of earlier connections, and no more: the history is bounded. */
+export function historyWords(history: HostHistory): string {
+  switch (history) {
+    case "allowed":
+      return "allowed before";
+    case "noneAllowed":
+      return "no allowed connection in the history";
+    case "unknown":
+      return "history not read";
+  }
 }
 
 /** Seconds until a question denies by itself; null while it is held or over. */

@@ -96,6 +96,9 @@ pub(crate) fn run(engine: Engine, folder: Option<&Path>) -> Result<(), Box<dyn s
         RunEvent::Exit => {
             let engine = app.state::<Engine>().inner().clone();
             tauri::async_runtime::block_on(engine.shutdown());
+            // Everything is written, the plugins' state too: they are told of the end first.
+            #[cfg(target_os = "linux")]
+            kotak_engine::sys::exit::exit_now(0);
         }
         _ => {}
     });

@@ -4,6 +4,8 @@
 pub mod async_fd;
 #[cfg(target_os = "linux")]
 pub mod child;
+#[cfg(unix)]
+pub mod exit;
 #[cfg(target_os = "linux")]
 #[cfg_attr(target_arch = "x86_64", path = "kvm_x86_64.rs")]
 #[cfg_attr(not(target_arch = "x86_64"), path = "kvm_other.rs")]

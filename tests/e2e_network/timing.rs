@@ -49,7 +49,11 @@ async fn a_question_leaves_the_keys_to_the_terminal_and_ignores_a_click_that_com
     assert!(!asking.is_over(&attempt), "an early click was an answer");
     assert_eq!(world().names.asked(host), 0);
     assert_eq!(asking.rules().await, Vec::<String>::new());
-    for fact in ["curl -sS", "1 attempt waits", "no allowed connection in the history"] {
+    for fact in [
+        "curl -sS",
+        "1 attempt waits",
+        "no allowed connection in the history",
+    ] {
         let facts = format!("[data-prompt='{prompt}'] dl");
         window.says(&facts, fact).await;
     }

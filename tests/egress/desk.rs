@@ -10,6 +10,8 @@ use kotak_engine::manager::{
 };
 use kotak_engine::probe::Switch;
 use kotak_engine::spec::{EnvPolicy, Mode, NetworkMode, TerminalRequest, ValidSpec};
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
@@ -20,6 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Desk {
     runtime: Runtime,
     pub(crate) engine: Engine,
+    /// Questions that were answered: the program is let go before the window hears of it, so one
+    /// may be shown a moment longer.
+    answered: RefCell<HashSet<String>>,
 }
 
 impl Desk {
@@ -32,7 +37,11 @@ impl Desk {
             role: EngineRole::Panel,
         };
         let engine = runtime.block_on(Engine::start(options)).expect("an engine");
-        Self { runtime, engine }
+        Self {
+            runtime,
+            engine,
+            answered: RefCell::default(),
+        }
     }
 
     /// The questions that are shown now.
@@ -40,12 +49,16 @@ impl Desk {
         self.engine.snapshot().prompts
     }
 
-    /// Waits for a question about a host that is as wanted.
+    /// Waits for a question about a host that is as wanted, and was not answered yet.
     #[track_caller]
     pub(crate) fn prompt(&self, host: &str, wanted: impl Fn(&Prompt) -> bool) -> Prompt {
         self.until(&format!("a question about {host}"), || {
             let mut prompts = self.prompts().into_iter();
-            prompts.find(|prompt| prompt.host == host && wanted(prompt))
+            prompts.find(|prompt| {
+                prompt.host == host
+                    && wanted(prompt)
+                    && !self.answered.borrow().contains(&prompt.id)
+            })
         })
     }
 
@@ -83,7 +96,9 @@ impl Desk {
                 other => Some(other),
             }
         });
-        given.unwrap_or_else(|problem| panic!("{problem:?}"))
+        let given = given.unwrap_or_else(|problem| panic!("{problem:?}"));
+        self.answered.borrow_mut().insert(prompt.id.clone());
+        given
     }
 
     /// Starts a session of this engine that makes attempts on demand.

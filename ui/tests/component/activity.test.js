@@ -138,9 +138,9 @@ test("filter words narrow the feed, by field and freely", () =>
   feed("network", async (page) => {
     for (const [text, count] of [
       ["target:evil-cdn process:curl", /^\d+ rows$/],
-      ["action:file-write-create", /^1 rows$/],
-      ["process:python3", /^1 rows$/],
-      ["metadata", /^1 rows$/],
+      ["action:file-write-create", /^1 row$/],
+      ["process:python3", /^1 row$/],
+      ["metadata", /^1 row$/],
       ["session:claude", /^0 rows$/],
     ]) {
       await filter(page).fill(text);
@@ -163,7 +163,7 @@ test("a search in a long history says how far it went, and goes on when told", (
       await page.getByRole("button", { name: "Search further back" }).click();
       await settle(page);
     }
-    await counted(page, "1 rows");
+    await counted(page, "1 row");
     assert.ok((await calls(page, "activity")).length > before);
   }));
 
@@ -171,7 +171,7 @@ test("a word of a row narrows the feed to it; so does its menu, by keys", () =>
   feed("network", async (page) => {
     await rows(page).filter({ hasText: "169.254.169.254" }).getByText("python3").click();
     assert.equal(await filter(page).inputValue(), "process:python3");
-    await counted(page, "1 rows");
+    await counted(page, "1 row");
     await filter(page).fill("");
     await rows(page).nth(2).waitFor();
     await list(page).focus();

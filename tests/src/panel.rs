@@ -241,6 +241,15 @@ impl Panel {
             .expect("settings");
         let there = format!("return document.documentElement.dataset.theme === '{theme}'");
         self.window.until("the theme", &there).await;
+        // A picture is of the display, which is drawn some frames after the page has it.
+        let drawn = "let frames = 0; const done = arguments[0]; const next = () => \
+                     ++frames > 10 ? done(true) : requestAnimationFrame(next); next();";
+        let client = self.window.client();
+        let _drawn = client
+            .execute_async(drawn, Vec::new())
+            .await
+            .expect("frames");
+        tokio::time::sleep(Duration::from_millis(300)).await;
     }
 
     /// Types a line and Enter.

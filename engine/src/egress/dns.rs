@@ -165,7 +165,7 @@ pub(super) async fn serve_udp(shared: &Shared, socket: UdpSocket) {
             Err(error) => {
                 // The answer to a client that is gone comes back as an error of the next call.
                 tracing::debug!(%error, "could not receive a DNS query");
-                tokio::time::sleep(super::pair::AFTER_ERROR).await;
+                tokio::time::sleep(super::accepting::AFTER_ERROR).await;
             }
         }
     }

@@ -1,8 +1,8 @@
 //! One granted way through a sandbox's walls: a listener at one end, joined connection by
 //! connection to a server at the other (REQ EG-12).
 
+use super::accepting::{AFTER_ERROR, next};
 use super::gate::Boxed;
-use super::pair::AFTER_ERROR;
 use super::relay::join;
 use super::session::{GrantedPass, GrantedWay, SessionNetwork};
 use super::stream::{Accept, Accepted, Duplex};
@@ -101,17 +101,7 @@ async fn serve(mut listener: Box<dyn Accept>, serving: Arc<Serving>, places: Arc
     let mut connections = JoinSet::new();
     let mut failing = false;
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
-        let accepted = {
-            let accept = listener.accept();
-            tokio::pin!(accept);
-            loop {
-                tokio::select! {
-                    biased;
-                    Some(ended) = connections.join_next() => report(ended),
-                    accepted = &mut accept => break accepted,
-                }
-            }
-        };
+        let accepted = next(listener.as_mut(), &mut connections).await;
         match accepted {
             Ok(accepted) => {
                 failing = false;
@@ -129,14 +119,6 @@ async fn serve(mut listener: Box<dyn Accept>, serving: Arc<Serving>, places: Arc
                 tokio::time::sleep(AFTER_ERROR).await;
             }
         }
-    }
-}
-
-fn report(ended: Result<(), tokio::task::JoinError>) {
-    if let Err(error) = ended
-        && error.is_panic()
-    {
-        tracing::error!(%error, "a connection of a grant failed");
     }
 }
 

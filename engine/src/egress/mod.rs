@@ -22,6 +22,7 @@
 //! session's [`gate::Gate`]; none decides anything by itself. What a grant opens stands beside
 //! them: it leads to one place, and is no route to any other.
 
+mod accepting;
 pub mod address;
 pub mod ask;
 mod baseline;

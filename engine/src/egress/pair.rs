@@ -1,6 +1,7 @@
 //! The pair of proxies of one session, with its DNS and its transparent listeners (REQ EG-1).
 //! It runs also when the network is off: then every attempt is refused, and seen (REQ EG-7).
 
+use super::accepting::{AFTER_ERROR, next};
 use super::gate::{Gate, Resolve};
 use super::http::head::Field;
 use super::http::{self, Role};
@@ -18,9 +19,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UdpSocket;
 use tokio::task::JoinSet;
-
-/// Pause after a socket failed, so that a lasting failure takes no processor.
-pub(super) const AFTER_ERROR: Duration = Duration::from_millis(20);
 
 /// The listening sockets of a session, bound inside of it.
 #[derive(Default)]
@@ -153,19 +151,7 @@ async fn serve(shared: Arc<Shared>, kind: Kind, mut listener: Box<dyn Accept>) {
     let mut connections = JoinSet::new();
     let mut failing = false;
     while let Some(slot) = shared.slots.take().await {
-        // One future until it is done: what was accepted and is still being looked at would be lost
-        // with it.
-        let accepted = {
-            let accept = listener.accept();
-            tokio::pin!(accept);
-            loop {
-                tokio::select! {
-                    biased;
-                    Some(ended) = connections.join_next() => report(ended),
-                    accepted = &mut accept => break accepted,
-                }
-            }
-        };
+        let accepted = next(listener.as_mut(), &mut connections).await;
         match accepted {
             Ok(accepted) => {
                 failing = false;
@@ -186,14 +172,6 @@ fn accept_failed(slots: &Slots, kind: Kind, error: &io::Error, failing: &mut boo
         *failing = true;
     }
     slots.end_oldest();
-}
-
-fn report(ended: Result<(), tokio::task::JoinError>) {
-    if let Err(error) = ended
-        && error.is_panic()
-    {
-        tracing::error!(%error, "a connection of a session failed");
-    }
 }
 
 /// Serves one connection.

@@ -1,17 +1,17 @@
 //! Private addresses for names: what DNS inside answers, and what the transparent listeners take
 //! back (REQ EG-1).
 
+use crate::backend::POOL;
 use crate::spec::HostName;
 use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The pool: the addresses that RFC 2544 sets aside for benchmarks between networks. No public
-/// host has one of them.
-pub const NETWORK: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
+/// The pool's network, as the plan routes it inside.
+pub const NETWORK: Ipv4Addr = POOL.0;
 /// Bits of the pool's network part.
-pub const PREFIX: u8 = 15;
+pub const PREFIX: u8 = POOL.1;
 /// The first address that is given to a name; those before it are for the namespace's own use.
 pub const FIRST: Ipv4Addr = Ipv4Addr::new(198, 18, 1, 0);
 /// Most names at once: up to 198.19.255.255.

@@ -151,14 +151,7 @@ pub(crate) struct RulesOptions {
 #[derive(Debug, Subcommand)]
 pub(crate) enum RulesAction {
     /// List rules, oldest first
-    List {
-        /// Of this workspace only
-        #[arg(long, value_name = "DIR")]
-        workspace: Option<PathBuf>,
-        /// Of this session only
-        #[arg(long, value_name = "ID", conflicts_with = "workspace")]
-        session: Option<String>,
-    },
+    List(OfOptions),
     /// Make a rule; it holds at once, in running sessions too
     #[command(after_help = PATTERN_HELP)]
     Add {
@@ -183,6 +176,17 @@ pub(crate) enum RulesAction {
     },
 }
 
+/// Which of them are listed.
+#[derive(Debug, Arguments)]
+pub(crate) struct OfOptions {
+    /// Of this workspace only
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workspace: Option<PathBuf>,
+    /// Of this session only
+    #[arg(long, value_name = "ID", conflicts_with = "workspace")]
+    pub(crate) session: Option<String>,
+}
+
 #[derive(Debug, Arguments)]
 #[command(after_help = GRANTS_HELP)]
 pub(crate) struct GrantsOptions {
@@ -193,14 +197,7 @@ pub(crate) struct GrantsOptions {
 #[derive(Debug, Subcommand)]
 pub(crate) enum GrantsAction {
     /// List grants, oldest first, with what became of each in the sessions that have it
-    List {
-        /// Of this workspace only
-        #[arg(long, value_name = "DIR")]
-        workspace: Option<PathBuf>,
-        /// Of this session only
-        #[arg(long, value_name = "ID", conflicts_with = "workspace")]
-        session: Option<String>,
-    },
+    List(OfOptions),
     /// Make a grant: for a running session at once, or for every session that starts in a workspace
     #[command(after_help = GRANTS_HELP)]
     Add {

@@ -31,8 +31,9 @@ struct Shown<'a> {
 pub(crate) fn grants(dirs: &Dirs, options: GrantsOptions, json: bool) -> Result<u8, Failure> {
     let store = sessions::open(dirs, json);
     let (grants, uses) = match options.action {
-        GrantsAction::List { workspace, session } => {
-            let workspace = workspace.map(workspace_id).transpose()?;
+        GrantsAction::List(of) => {
+            let session = of.session;
+            let workspace = of.workspace.map(workspace_id).transpose()?;
             let mut all = store.grants(None).map_err(|error| unreadable(&error))?;
             let uses = uses(&store)?;
             all.retain(|grant| match (&workspace, &session) {

@@ -17,10 +17,10 @@ use std::path::PathBuf;
 pub(crate) fn rules(dirs: &Dirs, options: RulesOptions, json: bool) -> Result<u8, Failure> {
     let store = sessions::open(dirs, json);
     let shown = match options.action {
-        RulesAction::List { workspace, session } => {
+        RulesAction::List(of) => {
             let filter = RuleFilter {
-                workspace: workspace.map(workspace_id).transpose()?,
-                session_id: session,
+                workspace: of.workspace.map(workspace_id).transpose()?,
+                session_id: of.session,
             };
             let found = store.rules(&filter).map_err(|error| unreadable(&error))?;
             show(&found, json)?

@@ -19,6 +19,7 @@ import type {
   UiEvent,
 } from "./generated";
 import { BackendError, type TimelineQuery } from "./interface";
+import { BASELINE, DENIED, GITHUB, matches, patternProblem, targetOf, whyOf } from "./fake-lists";
 
 /** What the network half of a stand-in engine starts from. */
 export interface FakeNetworkWorld {
@@ -52,23 +53,6 @@ const LIMIT = 200;
 const MAX_LIMIT = 1_000;
 const MAX_HOSTS = 20;
 const MAX_PROMPTS = 8;
-const BASELINE: readonly (readonly [pattern: string, group: string])[] = [
-  ["api.anthropic.com", "model providers"],
-  ["api.openai.com", "model providers"],
-  ["generativelanguage.googleapis.com", "model providers"],
-  ["gitlab.com", "Git hosts"],
-  ["codeberg.org", "Git hosts"],
-  ["registry.npmjs.org", "package registries"],
-  ["pypi.org", "package registries"],
-  ["files.pythonhosted.org", "package registries"],
-  ["static.crates.io", "package registries"],
-];
-const GITHUB: readonly string[] = ["github.com", "api.github.com", "*.githubusercontent.com"];
-const DENIED: readonly (readonly [pattern: string, group: string, reason: DenyReason])[] = [
-  ["169.254.169.254", "cloud metadata", "metadata"],
-  ["metadata.google.internal", "cloud metadata", "metadata"],
-  ["*.sentry.io", "telemetry collectors", "telemetry"],
-];
 
 interface Verdict {
   allowed: { source: ListEntry["source"]; pattern: string; rule: number | null; group: string } | null;
@@ -597,39 +581,4 @@ export class FakeNetwork {
       fix: null,
     });
   }
-}
-
-function targetOf({ host, port }: Pick<FakeAttempt, "host" | "port">): string {
-  return `${host}:${port ?? 443}`;
-}
-
-function whyOf(reason: DenyReason): string {
-  switch (reason) {
-    case "answer":
-      return "you answered no";
-    case "timeout":
-      return "nobody answered in time";
-    case "operatorRule":
-      return "a rule of yours says no";
-    case "networkOff":
-      return "the network is off";
-    default:
-      return "not on the allowlist";
-  }
-}
-
-function matches(pattern: string, host: string, port: number): boolean {
-  const [name = "", at] = pattern.split(":");
-  if (at !== undefined && Number(at) !== port) return false;
-  return name.startsWith("*.") ? host.endsWith(name.slice(1)) : host === name;
-}
-
-function patternProblem(pattern: string): string | null {
-  const [name = "", port] = pattern.split(":");
-  if (port !== undefined && !(Number(port) >= 1 && Number(port) <= 65_535)) return "the port is out of range";
-  if (name === "") return "it is empty";
-  if (/\s/.test(name)) return "it holds a space";
-  if (!name.includes("*")) return null;
-  if (!/^\*\.[^*]+$/.test(name)) return "a * stands alone in front, once";
-  return name.split(".").length < 3 ? "what follows the * is not a registrable domain" : null;
 }

@@ -10,14 +10,16 @@
 //! `none` session it is a child subreaper (prctl(2) `PR_SET_CHILD_SUBREAPER`) whose only
 //! promise is to leave no process behind.
 
+mod files;
 mod network;
 
+pub use files::*;
 pub use network::*;
 
 use serde::{Deserialize, Serialize};
 
 /// Raised on every incompatible change; the guard refuses a set-up with another number.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// Largest frame in bytes that either side accepts; a longer one ends the session.
 pub const MAX_FRAME_BYTES: u32 = 16 * 1024 * 1024;
@@ -91,6 +93,12 @@ pub struct Setup {
     /// Classic BPF programs that every exec child loads, in this order, before it runs the
     /// payload (seccomp(2) `SECCOMP_SET_MODE_FILTER`).
     pub seccomp: Vec<Vec<BpfInsn>>,
+    /// What the guard supervises; with it the last program of `seccomp` holds
+    /// `SECCOMP_RET_USER_NOTIF` and is loaded with a listener. A kernel that cannot do that
+    /// (`SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV`, Linux 5.19) is [`Event::Refused`].
+    pub files: Option<Box<FileRules>>,
+    /// Which programs may run; absent: all.
+    pub exec: Option<ExecPlan>,
     /// What to open in a network namespace of its own; absent where the network is the host's.
     pub loopback: Option<LoopbackPlan>,
 }
@@ -339,6 +347,8 @@ pub enum Event {
         /// How many processes kept running.
         running: u32,
     },
+    /// Something was refused.
+    Violation(Box<Violation>),
     /// Before [`Event::Bye`]: some processes may not be killed by this user (a setuid program on
     /// the host), and live on.
     Survivors {
@@ -398,6 +408,11 @@ pub struct ReadyReport {
     pub signals_scoped: bool,
     /// Number of seccomp programs accepted (each is loaded once on trial by a child).
     pub seccomp_programs: u32,
+    /// A trial child's attempt to make a forbidden name was refused by the supervisor, and a
+    /// permitted one succeeded.
+    pub files_supervised: bool,
+    /// The exec restriction is in force.
+    pub exec_restricted: bool,
 }
 
 /// A process of the session.

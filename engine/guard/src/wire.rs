@@ -221,6 +221,8 @@ mod tests {
                             .map(|(code, jt, jf, k)| BpfInsn { code, jt, jf, k })
                             .collect(),
                     ],
+                    files: None,
+                    exec: None,
                     loopback: None,
                 }))
             }),

@@ -490,6 +490,8 @@ fn setup(policy: &Policy, facts: &PlanFacts) -> Result<Setup, PlanError> {
             required: scopes,
         },
         seccomp: seccomp_program(facts.arch),
+        files: None,
+        exec: None,
         loopback: unshared_network.then(|| LoopbackPlan {
             ports: vec![HTTP_PORT, SOCKS_PORT],
         }),

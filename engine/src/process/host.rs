@@ -58,6 +58,8 @@ pub async fn launch() -> Result<Tree, LaunchError> {
         role: Role::Host,
         landlock: LandlockPlan::default(),
         seccomp: Vec::new(),
+        files: None,
+        exec: None,
         loopback: None,
     };
     match tokio::time::timeout(DEADLINE, link.setup(setup)).await {

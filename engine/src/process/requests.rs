@@ -260,6 +260,7 @@ impl Table {
                     let _ = waiting.send(Err(io::Error::from_raw_os_error(errno)));
                 }
             }
+            Event::Violation(_) => {}
             Event::Survivors { processes } => self.survivors = processes,
             Event::Bye => {}
         }

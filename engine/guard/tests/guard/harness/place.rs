@@ -137,6 +137,8 @@ pub(crate) fn native_setup(expect: Expectation) -> Setup {
         role: Role::Native(Box::new(expect)),
         landlock: LandlockPlan::default(),
         seccomp: vec![],
+        files: None,
+        exec: None,
         loopback: None,
     }
 }
@@ -147,6 +149,8 @@ pub(crate) fn host_setup() -> Setup {
         role: Role::Host,
         landlock: LandlockPlan::default(),
         seccomp: vec![],
+        files: None,
+        exec: None,
         loopback: None,
     }
 }

@@ -2,7 +2,7 @@
 //! any time in its life (REQ EG-12).
 
 use super::guard_link::{LinkClosed, OpenFailure};
-use super::low_ports;
+use super::low_ports::Helper;
 use super::requests::Requests;
 use super::sockets::Listener;
 use crate::error::{Coded, Fix};
@@ -166,7 +166,10 @@ impl Inside {
                 port,
             }],
         };
-        let opened = low_ports::open(&self.network, request).await;
+        let opened = match Helper::start().await {
+            Ok(helper) => helper.open(&self.network, request).await,
+            Err(error) => Err(error),
+        };
         opened
             .map_err(|error| error.to_string())
             .and_then(|mut sockets| sockets.pop().ok_or_else(|| "nothing came".to_owned()))

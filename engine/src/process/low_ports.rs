@@ -58,12 +58,6 @@ fn step_words(step: HelperStep) -> String {
     }
 }
 
-/// Opens what programs that ignore proxies need.
-pub(super) async fn open_direct(network: &OwnedFd) -> Result<DirectSockets, LowPortsError> {
-    let sockets = open(network, low_ports()).await?;
-    arrange(sockets).map_err(|error| LowPortsError::Broken(error.to_string()))
-}
-
 /// By the order of [`low_ports`].
 fn arrange(sockets: Vec<OwnedFd>) -> io::Result<DirectSockets> {
     let few = || io::Error::from(io::ErrorKind::UnexpectedEof);
@@ -82,30 +76,58 @@ fn arrange(sockets: Vec<OwnedFd>) -> io::Result<DirectSockets> {
     })
 }
 
-/// Runs one helper to its end.
-pub(super) async fn open(
-    network: &OwnedFd,
-    request: HelperRequest,
-) -> Result<Vec<OwnedFd>, LowPortsError> {
-    let broken = |error: io::Error| LowPortsError::Broken(error.to_string());
-    let wanted = request.sockets.len();
-    let network = network.try_clone().map_err(broken)?;
-    let (own, control) = control_pair().map_err(LowPortsError::Start)?;
-    let helper = start(control).await.map_err(LowPortsError::Start)?;
-    let exchange = tokio::task::spawn_blocking(move || {
-        send(&own, &request, &[network.as_fd()])?;
-        recv::<HelperAnswer>(&own)
-    });
-    let answer = tokio::time::timeout(DEADLINE, exchange).await;
-    // It ends by itself once it has answered; whatever it does, it does not outlive this.
-    if tokio::time::timeout(DEADLINE, helper.wait()).await.is_err() || answer.is_err() {
-        helper.kill();
-        helper.wait().await;
+/// A helper that waits for its request. Dropped, it is killed.
+#[derive(Debug)]
+pub(super) struct Helper {
+    child: Child,
+    control: OwnedFd,
+}
+
+impl Helper {
+    /// Starts one. It can begin while the sandbox is still being built.
+    pub(super) async fn start() -> Result<Self, LowPortsError> {
+        let (own, control) = control_pair().map_err(LowPortsError::Start)?;
+        let child = start(control).await.map_err(LowPortsError::Start)?;
+        Ok(Self {
+            child,
+            control: own,
+        })
     }
-    match answer {
-        Err(_) => Err(LowPortsError::Timeout),
-        Ok(Err(join)) => Err(LowPortsError::Broken(join.to_string())),
-        Ok(Ok(answer)) => understand(answer, wanted),
+
+    /// Opens what programs that ignore proxies need.
+    pub(super) async fn open_direct(
+        self,
+        network: &OwnedFd,
+    ) -> Result<DirectSockets, LowPortsError> {
+        let sockets = self.open(network, low_ports()).await?;
+        arrange(sockets).map_err(|error| LowPortsError::Broken(error.to_string()))
+    }
+
+    /// Has it do one thing, and waits for its end.
+    pub(super) async fn open(
+        self,
+        network: &OwnedFd,
+        request: HelperRequest,
+    ) -> Result<Vec<OwnedFd>, LowPortsError> {
+        let broken = |error: io::Error| LowPortsError::Broken(error.to_string());
+        let Self { child, control } = self;
+        let wanted = request.sockets.len();
+        let network = network.try_clone().map_err(broken)?;
+        let exchange = tokio::task::spawn_blocking(move || {
+            send(&control, &request, &[network.as_fd()])?;
+            recv::<HelperAnswer>(&control)
+        });
+        let answer = tokio::time::timeout(DEADLINE, exchange).await;
+        // It ends by itself once it has answered; whatever it does, it does not outlive this.
+        if tokio::time::timeout(DEADLINE, child.wait()).await.is_err() || answer.is_err() {
+            child.kill();
+            child.wait().await;
+        }
+        match answer {
+            Err(_) => Err(LowPortsError::Timeout),
+            Ok(Err(join)) => Err(LowPortsError::Broken(join.to_string())),
+            Ok(Ok(answer)) => understand(answer, wanted),
+        }
     }
 }
 
@@ -159,7 +181,8 @@ mod tests {
     #[tokio::test]
     async fn the_hosts_own_network_is_refused_by_name() {
         let own = OwnedFd::from(std::fs::File::open("/proc/self/ns/net").unwrap());
-        let refused = open_direct(&own).await.unwrap_err();
+        let helper = Helper::start().await.unwrap();
+        let refused = helper.open_direct(&own).await.unwrap_err();
         assert!(
             matches!(
                 refused,

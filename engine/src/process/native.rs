@@ -6,10 +6,11 @@ use super::cgroup::SessionCgroup;
 use super::child::{Child, ChildEnd, OnDrop};
 use super::collect::Collected;
 use super::guard_link::{GuardLink, SetupFailure};
+use super::low_ports::{Helper, LowPortsError};
 use super::pins::Pins;
 use super::relay::{FIRST_EXEC, NetworkId, RelaySockets};
 use super::tree::{Network, Root, Tree, control_pair};
-use super::{LaunchError, Listener, SessionSockets, Spawner, guard_image, low_ports};
+use super::{LaunchError, Listener, SessionSockets, Spawner, guard_image};
 use crate::backend::{
     Bridge, BridgeChoice, FD_CONTROL, FD_GUARD, FD_RESOLVER, FD_STATUS, NativePlan, Pin, WayIn,
 };
@@ -117,12 +118,19 @@ async fn build(
         let guard = launching.status.find(child_pid).await;
         Ok((report, descriptors, guard))
     };
-    let verdict = tokio::time::timeout(deadline, proof).await;
+    // Starts beside bubblewrap's work, and waits for the network that comes of it.
+    let helper = async {
+        match plan.setup.loopback {
+            Some(_) => Some(Helper::start().await),
+            None => None,
+        }
+    };
+    let (verdict, helper) = tokio::join!(tokio::time::timeout(deadline, proof), helper);
     match verdict {
         Ok(Ok((report, descriptors, guard))) => {
             // What the runner says is used only where it can be true.
             let runner = launching.child.pid();
-            let opening = open_network(plan, relays, descriptors, &launching.link);
+            let opening = open_network(plan, relays, helper, descriptors, &launching.link);
             let network = match tokio::time::timeout(deadline, opening).await {
                 Ok(Ok(network)) => network,
                 Ok(Err(error)) => {
@@ -174,10 +182,11 @@ async fn build(
 async fn open_network(
     plan: &NativePlan,
     relays: Option<RelaySockets>,
+    helper: Option<Result<Helper, LowPortsError>>,
     descriptors: Vec<OwnedFd>,
     link: &GuardLink,
 ) -> Result<Option<Network>, LaunchError> {
-    let Some(loopback) = &plan.setup.loopback else {
+    let (Some(loopback), Some(helper)) = (&plan.setup.loopback, helper) else {
         return Ok(None);
     };
     let lost = |found: usize| LaunchError::Listeners {
@@ -203,7 +212,11 @@ async fn open_network(
             (listener(http)?, listener(socks)?, Bridge::Guard)
         }
     };
-    let (direct, blind) = match low_ports::open_direct(&namespace).await {
+    let direct = match helper {
+        Ok(helper) => helper.open_direct(&namespace).await,
+        Err(error) => Err(error),
+    };
+    let (direct, blind) = match direct {
         Ok(direct) => (Some(direct), None),
         Err(error) => {
             tracing::warn!(%error, "DNS and low ports are not open inside");

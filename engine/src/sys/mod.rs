@@ -22,3 +22,5 @@ pub mod spawn;
 pub mod tty;
 #[cfg(target_os = "linux")]
 pub mod userns;
+#[cfg(target_os = "linux")]
+mod vfork;

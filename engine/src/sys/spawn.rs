@@ -8,9 +8,11 @@
     reason = "fork, exec and what runs between them are system calls"
 )]
 
-use std::ffi::CString;
+use super::vfork::clone_vfork;
+use nix::sys::signal::{SigSet, SigmaskHow};
+use std::ffi::{CString, c_void};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
 /// Most descriptors that one child may get.
@@ -91,21 +93,7 @@ pub fn fork_exec(plan: &ChildPlan) -> io::Result<Spawned> {
         parent: nix::unistd::getpid().as_raw(),
         report: report_child.as_raw_fd(),
     };
-    let born = plan.cgroup.as_ref().and_then(fork_into_cgroup);
-    let in_cgroup = born.is_some();
-    let pid = match born {
-        Some(pid) => pid,
-        // SAFETY: the child calls only async-signal-safe functions on memory prepared above, and
-        // ends in exec or _exit.
-        None => unsafe { libc::fork() },
-    };
-    if pid < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    if pid == 0 {
-        // SAFETY: this is the child, and every pointer in `child` is alive and NULL-terminated.
-        unsafe { child.run() }
-    }
+    let (pid, in_cgroup) = born(&child, plan.cgroup.as_ref())?;
     drop(report_child);
     let failed = read_errno(&report);
     let pidfd = match failed {
@@ -124,21 +112,42 @@ pub fn fork_exec(plan: &ChildPlan) -> io::Result<Spawned> {
     })
 }
 
-/// linux/sched.h; the constant of libc is too narrow for it.
-const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+/// Makes the child, and says whether in its cgroup: an older kernel, or a group that this user may
+/// not put processes into, leaves it in this process's own.
+fn born(child: &Child<'_>, cgroup: Option<&OwnedFd>) -> io::Result<(i32, bool)> {
+    // A handler that ran in the child would run on this process's memory.
+    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
+    let made = match cgroup.map(|group| vforked(child, Some(group.as_fd()))) {
+        Some(Ok(pid)) => Ok((pid, true)),
+        Some(Err(_)) | None => vforked(child, None)
+            .or_else(|_| forked(child))
+            .map(|pid| (pid, false)),
+    };
+    before.thread_set_mask()?;
+    made
+}
 
-/// fork(2) into a cgroup. `None` where that cannot be: an older kernel, a group that this user may
-/// not put processes into.
-fn fork_into_cgroup(cgroup: &OwnedFd) -> Option<i32> {
-    // SAFETY: all-zero is a valid clone_args: no flags, no stack, nothing to write to.
-    let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
-    args.flags = CLONE_INTO_CGROUP;
-    args.exit_signal = u64::try_from(libc::SIGCHLD).ok()?;
-    args.cgroup = u64::try_from(cgroup.as_raw_fd()).ok()?;
-    // SAFETY: without CLONE_VM and with no stack this is a fork(2); the caller's child keeps to
-    // async-signal-safe functions, so it does not miss the fork handlers of libc.
-    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of_val(&args)) };
-    i32::try_from(pid).ok().filter(|pid| *pid >= 0)
+/// The child, in this process's memory until its exec.
+fn vforked(child: &Child<'_>, cgroup: Option<BorrowedFd<'_>>) -> io::Result<i32> {
+    unsafe extern "C" fn enter(child: *const c_void) -> ! {
+        // SAFETY: `child` below outlives this, since its caller is not let go on before.
+        unsafe { (*child.cast::<Child<'_>>()).run() }
+    }
+    // SAFETY: `run` calls only async-signal-safe functions on memory prepared before, never returns,
+    // and ends in exec or _exit; signals are blocked.
+    unsafe { clone_vfork(enter, ptr::from_ref(child).cast(), cgroup) }
+}
+
+/// The child in a copy of this process's memory, where the kernel or a filter has no clone3(2).
+fn forked(child: &Child<'_>) -> io::Result<i32> {
+    // SAFETY: the child calls only async-signal-safe functions on memory prepared before, and ends
+    // in exec or _exit.
+    match unsafe { libc::fork() } {
+        // SAFETY: this is the child, and every pointer in `child` is alive and NULL-terminated.
+        0 => unsafe { child.run() },
+        pid if pid < 0 => Err(io::Error::last_os_error()),
+        pid => Ok(pid),
+    }
 }
 
 /// Sends a signal through a pidfd; never reaches a recycled process id.

@@ -116,11 +116,18 @@ fn pins(policy: &Policy) -> Vec<Pin> {
         path: bind.path.clone(),
         id: bind.id,
         masked: false,
+        named: match bind.role {
+            BindRole::Home | BindRole::Workdir | BindRole::Listed | BindRole::RunnerState => true,
+            BindRole::System | BindRole::Repository | BindRole::Protected | BindRole::Pinned => {
+                false
+            }
+        },
     });
     let masks = policy.masks.iter().map(|mask| Pin {
         path: mask.path.clone(),
         id: mask.id,
         masked: true,
+        named: false,
     });
     binds.chain(masks).collect()
 }

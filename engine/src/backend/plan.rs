@@ -101,6 +101,8 @@ pub struct Pin {
     pub id: FileId,
     /// A mask hides it; else it is bound.
     pub masked: bool,
+    /// The request names it; else the policy found it, and another look finds what is there now.
+    pub named: bool,
 }
 
 impl NativePlan {

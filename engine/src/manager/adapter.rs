@@ -56,6 +56,8 @@ pub(super) enum Prepared {
         plan: Box<NativePlan>,
         /// The network's rules; absent where it is open.
         network: Option<PreparedNetwork>,
+        /// What it was prepared from, for another look.
+        from: Box<(ValidSpec, BridgeChoice)>,
     },
 }
 
@@ -87,11 +89,21 @@ impl Prepared {
         }
     }
 
+    /// What another look starts from; none without a sandbox, where nothing was looked for.
+    pub(super) fn again(&self) -> Option<(ValidSpec, BridgeChoice)> {
+        match self {
+            Self::None { .. } => None,
+            Self::Native { from, .. } => Some((**from).clone()),
+        }
+    }
+
     /// Starts it.
     pub(super) async fn launch(self) -> Result<Launched, LaunchError> {
         match self {
             Self::None { cwd, env } => NoSandboxAdapter::launch(cwd, env).await,
-            Self::Native { plan, network } => NativeSandboxAdapter::launch(*plan, network).await,
+            Self::Native { plan, network, .. } => {
+                NativeSandboxAdapter::launch(*plan, network).await
+            }
         }
     }
 }
@@ -233,6 +245,7 @@ impl NativeSandboxAdapter {
         Ok(Prepared::Native {
             plan: Box::new(plan),
             network,
+            from: Box::new((spec.clone(), bridge)),
         })
     }
 

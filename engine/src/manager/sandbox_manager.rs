@@ -1,23 +1,27 @@
 //! `SandboxManager`: select, resolve, plan, launch.
 
-use super::adapter::{NativeSandboxAdapter, NoSandboxAdapter, Prepared};
+use super::adapter::{Launched, NativeSandboxAdapter, NoSandboxAdapter, Prepared};
 use super::host::HostView;
 use super::network::Networks;
 use super::sandbox::{Events, Sandbox};
 use super::{
     Exec, ExecRequest, IllegalChange, SandboxHandle, SandboxPort, SandboxRequest, SandboxState,
 };
-use crate::backend::{SandboxBackend, Selection, select};
+use crate::backend::{BridgeChoice, SandboxBackend, Selection, select};
 use crate::error::{Coded, Fix, Problem};
 use crate::events::{SandboxEvent, Subscription};
 use crate::probe::{HostReport, Switch};
 use crate::process::{LaunchError, TreeError};
+use crate::spec::ValidSpec;
 use kotak_guard::proto::Process;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// Events that the slowest subscriber may be behind.
 const EVENTS_KEPT: usize = 1024;
+
+/// How often a policy is resolved for one launch, while what it finds keeps changing.
+const LOOKS: u32 = 4;
 
 /// Composes the stages, and holds every launched sandbox of this process. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -99,10 +103,22 @@ impl SandboxManager {
         let selection = select(request.choice, request.client, &report, self.0.switch)
             .map_err(|error| error.problem())?;
         let (spec, bridge) = (request.spec.clone(), request.bridge);
+        let prepared = self
+            .prepare_for(selection.backend, spec, bridge, report)
+            .await?;
+        Ok((selection, prepared))
+    }
+
+    async fn prepare_for(
+        &self,
+        backend: SandboxBackend,
+        spec: ValidSpec,
+        bridge: BridgeChoice,
+        report: Arc<HostReport>,
+    ) -> Result<Prepared, Problem> {
         let shared = Arc::clone(&self.0);
-        let backend = selection.backend;
         // Reads the file system, so not on a thread of the runtime.
-        let prepared = tokio::task::spawn_blocking(move || match backend {
+        tokio::task::spawn_blocking(move || match backend {
             SandboxBackend::None => NoSandboxAdapter::prepare(&spec, &shared.host),
             SandboxBackend::Native => {
                 shared.networks.check(spec.grants())?;
@@ -111,8 +127,37 @@ impl SandboxManager {
             SandboxBackend::Microvm => Err(NoStation.problem()),
         })
         .await
-        .map_err(|error| LaunchError::Spawn(std::io::Error::other(error)).problem())??;
-        Ok((selection, prepared))
+        .map_err(|error| LaunchError::Spawn(std::io::Error::other(error)).problem())?
+    }
+
+    /// Launches what was prepared. In folders that other programs work in, what a policy found may be
+    /// gone before it is mounted: then it is resolved anew, from the same request.
+    async fn launch_or_look_again(
+        &self,
+        id: &str,
+        mut prepared: Prepared,
+    ) -> Result<Result<Launched, LaunchError>, Problem> {
+        let mut looks = LOOKS;
+        loop {
+            let again = prepared.again();
+            let launched = prepared.launch().await;
+            looks -= 1;
+            match (launched, again) {
+                (
+                    Err(LaunchError::SourceChanged {
+                        path, named: false, ..
+                    }),
+                    Some((spec, bridge)),
+                ) if looks > 0 => {
+                    tracing::info!(session = id, path = %path.display(), "gone before it was mounted; looking again");
+                    let native = SandboxBackend::Native;
+                    prepared = self
+                        .prepare_for(native, spec, bridge, self.report())
+                        .await?;
+                }
+                (launched, _) => return Ok(launched),
+            }
+        }
     }
 
     /// Launches what was prepared. Never fails without a handle: what broke is in it.
@@ -124,7 +169,11 @@ impl SandboxManager {
         self.reserve(id)?;
         let reservation = Reservation { manager: self, id };
         self.0.events.send((id.to_owned(), SandboxEvent::Starting));
-        match prepared.launch().await {
+        let launched = match self.launch_or_look_again(id, prepared).await {
+            Ok(launched) => launched,
+            Err(problem) => return Ok(failed_handle(id, problem, BTreeMap::new())),
+        };
+        match launched {
             Ok(mut launched) => {
                 if let Some(prepared) = launched.network.take() {
                     let opening = self.0.networks.open(id, &launched.tree, prepared);

@@ -41,6 +41,9 @@ pub enum LaunchError {
     SourceChanged {
         /// Which.
         path: PathBuf,
+        /// The request names it. What the policy found on its own may come and go in a folder that
+        /// other programs work in, and another look settles it.
+        named: bool,
         /// The system's word, when it is gone or cannot be opened.
         #[source]
         cause: Option<io::Error>,

@@ -95,14 +95,36 @@ async fn launch_with(plan: &NativePlan, relays: Option<RelaySockets>) -> Result<
     make_room(plan.pins.len(), plan.setup.loopback.is_some())?;
     // Held until the sandbox is verified, and what failed is gone.
     let pins = Pins::hold(&plan.pins, pin)?;
-    let tree = build(spawner, plan, relays).await?;
-    if let Some(path) = pins.unmasked() {
+    let tree = match build(spawner, plan, relays).await {
+        Ok(tree) => tree,
+        // Says best why a mount failed, or is another than was planned.
+        Err(error) if may_be_moved(&error) => return Err(pins.changed().map_or(error, gone)),
+        Err(error) => return Err(error),
+    };
+    if let Some(pin) = pins.unmasked() {
         if let Err(error) = tree.end().await {
             tracing::error!(%error, "a sandbox without its mask could not be ended");
         }
-        return Err(LaunchError::SourceChanged { path, cause: None });
+        return Err(gone(pin));
     }
     Ok(tree)
+}
+
+/// Whether a launch may have failed for a path that is not what it was.
+fn may_be_moved(error: &LaunchError) -> bool {
+    match error {
+        LaunchError::BwrapFailed { .. } => true,
+        LaunchError::GuardRefused(check) => check.name == "mount",
+        _ => false,
+    }
+}
+
+fn gone(pin: &Pin) -> LaunchError {
+    LaunchError::SourceChanged {
+        path: pin.path.to_path_buf(),
+        named: pin.named,
+        cause: None,
+    }
 }
 
 /// Starts the runner and waits for the guard's proof. When it fails, nothing of either is left.
@@ -397,6 +419,7 @@ fn pin(pin: &Pin) -> Result<File, LaunchError> {
     let path = pin.path.to_path_buf();
     let changed = |cause| LaunchError::SourceChanged {
         path: path.clone(),
+        named: pin.named,
         cause,
     };
     let file = OpenOptions::new()

@@ -11,7 +11,7 @@ use std::fs::{self, File, Metadata};
 use std::io;
 use std::ops::RangeInclusive;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 /// Permission bits of the files that bubblewrap makes to mount on.
@@ -48,14 +48,21 @@ impl<'a> Pins<'a> {
 
     /// A target of a mask that is not there any more: what was mounted there hides something else.
     /// (The guard compares what was bound.)
-    pub(super) fn unmasked(&self) -> Option<PathBuf> {
-        let masked = self.held.iter().filter(|(pin, _)| pin.masked);
-        masked
-            .map(|(pin, _)| (pin, pin.path.to_path_buf()))
-            .find(|(pin, path)| {
-                !fs::symlink_metadata(path).is_ok_and(|found| is_target(&found, pin))
-            })
-            .map(|(_, path)| path)
+    pub(super) fn unmasked(&self) -> Option<&'a Pin> {
+        self.find_changed(|pin| pin.masked)
+    }
+
+    /// A target that is not there any more.
+    pub(super) fn changed(&self) -> Option<&'a Pin> {
+        self.find_changed(|_| true)
+    }
+
+    fn find_changed(&self, among: impl Fn(&Pin) -> bool) -> Option<&'a Pin> {
+        let mut pins = self.held.iter().map(|(pin, _)| *pin);
+        pins.find(|pin| {
+            let there = fs::symlink_metadata(pin.path.to_path_buf());
+            among(pin) && !there.is_ok_and(|found| is_target(&found, pin))
+        })
     }
 }
 
@@ -169,6 +176,7 @@ mod tests {
                 ino: found.ino(),
             },
             masked,
+            named: false,
         }
     }
 
@@ -199,7 +207,10 @@ mod tests {
         for made in [&below, &dir.path().join("keys")] {
             fs::set_permissions(made, fs::Permissions::from_mode(0o755)).unwrap();
         }
-        assert_eq!(held.unmasked(), Some(file));
+        assert_eq!(
+            held.unmasked().map(|pin| pin.path.to_path_buf()),
+            Some(file)
+        );
         drop(held);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }

@@ -157,6 +157,17 @@ async fn a_bind_source_that_was_swapped_since_the_check_is_not_mounted() {
     assert_eq!(handle.error, None);
     manager.destroy("control").await.unwrap();
 
+    // What the policy found by itself may go: it is resolved anew.
+    let found = rig.work().join(".vscode");
+    std::fs::create_dir(&found).unwrap();
+    let (_, prepared) = manager.prepare(&request("found")).await.unwrap();
+    std::fs::remove_dir(&found).unwrap();
+    let handle = manager.launch_prepared("found", prepared).await.unwrap();
+    assert_eq!(handle.error, None);
+    manager.destroy("found").await.unwrap();
+    assert!(!found.exists(), "no mount point is left");
+
+    // What was asked for by name may not.
     let (_, prepared) = manager.prepare(&request("swapped")).await.unwrap();
     std::fs::rename(rig.work(), rig.root.path().join("moved")).unwrap();
     std::os::unix::fs::symlink("/etc", rig.work()).unwrap();

@@ -132,12 +132,14 @@ pub(super) async fn dial(
     let cut = ticket.cut();
     let reached = async {
         let addresses = checked(&destination, &ticket.excepted, resolver, limits).await?;
-        connect(&addresses, destination.port, limits)
-            .await
-            .map_err(|source| DialError::Unreachable {
+        let connected = connect(&addresses, destination.port, limits).await;
+        connected.map_err(|source| {
+            forget(&destination, resolver);
+            DialError::Unreachable {
                 target: destination.to_string(),
                 source,
-            })
+            }
+        })
     };
     let (stream, address) = tokio::select! {
         biased;
@@ -191,6 +193,7 @@ async fn checked(
         }
     }
     if let (true, Some((address, range))) = (kept.is_empty(), special) {
+        forget(destination, resolver);
         return Err(DialError::Special {
             host: destination.host.to_string(),
             address,
@@ -200,6 +203,13 @@ async fn checked(
     let mut ordered = interleaved(&kept);
     ordered.truncate(limits.addresses.max(1));
     Ok(ordered)
+}
+
+/// Has the resolver look anew next time.
+fn forget(destination: &Destination, resolver: &dyn Resolve) {
+    if let Host::Name(name) = &destination.host {
+        resolver.forget(name);
+    }
 }
 
 /// The two families in turn, beginning with the family that the resolver put first (RFC 8305 §4).

@@ -179,4 +179,7 @@ pub trait Gate: Send + Sync + 'static {
 pub trait Resolve: Send + Sync + 'static {
     /// All addresses of a name, in the order to try them. Asked for allowed names only.
     fn resolve<'a>(&'a self, name: &'a HostName) -> Boxed<'a, std::io::Result<Vec<IpAddr>>>;
+
+    /// Nothing answered at the addresses of a name: whoever remembers them asks anew next time.
+    fn forget(&self, _: &HostName) {}
 }

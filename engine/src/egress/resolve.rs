@@ -7,6 +7,7 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, watch};
 
 /// Look-ups of one session at the same time.
@@ -16,6 +17,12 @@ const OF_ONE: usize = 16;
 const OF_ALL: usize = 64;
 
 static ALL: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(OF_ALL)));
+
+/// How long an answer is used again. The system's own time to live is not told by getaddrinfo(3);
+/// whoever opens many connections at once gets one answer, and a changed one soon.
+const FRESH: Duration = Duration::from_secs(10);
+/// Answers kept for one session.
+const KEPT: usize = 512;
 
 /// Where the system keeps names that are not asked for over the network.
 const HOSTS: &str = if cfg!(windows) {
@@ -39,7 +46,20 @@ struct Shared {
     permits: [Arc<Semaphore>; 2],
     /// Names that are being looked up.
     flights: Mutex<HashMap<HostName, watch::Sender<Option<Found>>>>,
+    /// Answers that are used again. Whoever dials checks the addresses anew each time.
+    known: Mutex<HashMap<HostName, Known>>,
 }
+
+/// An answer, and under which circumstances it was given.
+struct Known {
+    addresses: Vec<IpAddr>,
+    at: Instant,
+    /// The state of the hosts file before the look-up: an edit there takes effect at once.
+    hosts: Option<HostsState>,
+}
+
+/// Device, inode, size and time of change of the hosts file.
+type HostsState = (u64, u64, u64, i64, i64);
 
 type LookUp = Box<dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync>;
 
@@ -62,6 +82,9 @@ impl Default for HostResolver {
 
 impl Resolve for HostResolver {
     fn resolve<'a>(&'a self, name: &'a HostName) -> Boxed<'a, io::Result<Vec<IpAddr>>> {
+        if let Some(known) = self.0.known(name) {
+            return Box::pin(std::future::ready(Ok(known)));
+        }
         let mut found = self.0.wait_for(name);
         Box::pin(async move {
             let found = found.wait_for(Option::is_some).await;
@@ -71,6 +94,10 @@ impl Resolve for HostResolver {
                 None => Err(io::Error::other("the look-up failed")),
             }
         })
+    }
+
+    fn forget(&self, name: &HostName) {
+        self.0.answers().remove(name);
     }
 }
 
@@ -83,6 +110,7 @@ impl HostResolver {
             look_up: Box::new(look_up),
             permits: [Arc::new(Semaphore::new(OF_ONE)), all],
             flights: Mutex::default(),
+            known: Mutex::default(),
         }))
     }
 }
@@ -90,6 +118,36 @@ impl HostResolver {
 impl Shared {
     fn flights(&self) -> MutexGuard<'_, HashMap<HostName, watch::Sender<Option<Found>>>> {
         self.flights.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn answers(&self) -> MutexGuard<'_, HashMap<HostName, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An answer that is still good.
+    fn known(&self, name: &HostName) -> Option<Vec<IpAddr>> {
+        let mut known = self.answers();
+        let answer = known.get(name)?;
+        if answer.at.elapsed() < FRESH && answer.hosts == hosts_state() {
+            return Some(answer.addresses.clone());
+        }
+        known.remove(name);
+        None
+    }
+
+    fn keep(&self, name: &HostName, addresses: &[IpAddr], hosts: Option<HostsState>) {
+        let mut known = self.answers();
+        if known.len() >= KEPT {
+            known.retain(|_, answer| answer.at.elapsed() < FRESH);
+        }
+        if known.len() < KEPT && !addresses.is_empty() {
+            let answer = Known {
+                addresses: addresses.to_vec(),
+                at: Instant::now(),
+                hosts,
+            };
+            known.insert(name.clone(), answer);
+        }
     }
 
     /// Where the end of a name's look-up is told. One that goes on already is shared.
@@ -130,16 +188,45 @@ impl Shared {
         let own = Arc::clone(&self);
         let text = name.to_string();
         let found = tokio::task::spawn_blocking(move || {
+            let hosts = hosts_state();
             let found = (own.look_up)(&text);
             drop(permits);
-            found
+            (found, hosts)
         });
-        let found = found
+        let (found, hosts) = found
             .await
-            .unwrap_or_else(|error| Err(io::Error::other(error)));
+            .unwrap_or_else(|error| (Err(io::Error::other(error)), None));
+        if let Ok(addresses) = &found {
+            self.keep(&name, addresses, hosts);
+        }
         self.flights().remove(&name);
         told.send_replace(Some(found.map_err(Arc::new)));
     }
+}
+
+#[cfg(unix)]
+fn hosts_state() -> Option<HostsState> {
+    use std::os::unix::fs::MetadataExt;
+    let found = std::fs::metadata(HOSTS).ok()?;
+    Some((
+        found.dev(),
+        found.ino(),
+        found.size(),
+        found.ctime(),
+        found.ctime_nsec(),
+    ))
+}
+
+#[cfg(not(unix))]
+fn hosts_state() -> Option<HostsState> {
+    let found = std::fs::metadata(HOSTS).ok()?;
+    let since = found
+        .modified()
+        .ok()?
+        .duration_since(std::time::UNIX_EPOCH)
+        .ok()?;
+    let seconds = i64::try_from(since.as_secs()).ok()?;
+    Some((0, 0, found.len(), seconds, since.subsec_nanos().into()))
 }
 
 fn look_up(name: &str) -> io::Result<Vec<IpAddr>> {
@@ -169,7 +256,7 @@ fn in_hosts_file(text: &str, name: &str) -> Vec<IpAddr> {
 
 #[cfg(test)]
 mod tests {
-    use super::{HostResolver, OF_ONE, in_hosts_file};
+    use super::{FRESH, HostResolver, KEPT, OF_ONE, in_hosts_file};
     use crate::egress::gate::Resolve;
     use crate::spec::HostName;
     use std::net::{IpAddr, Ipv4Addr};
@@ -278,6 +365,54 @@ mod tests {
         }
         assert_eq!(slow.begun.load(Ordering::SeqCst), 1);
         assert_eq!(slow.waiting(), 0);
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_used_again_until_it_is_forgotten_and_a_failure_never() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        let look_up = move |name: &str| {
+            count.fetch_add(1, Ordering::SeqCst);
+            match name {
+                "good.example" => Ok(vec![FOUND]),
+                "empty.example" => Ok(Vec::new()),
+                _ => Err(std::io::ErrorKind::NotFound.into()),
+            }
+        };
+        let resolver = HostResolver::by(look_up, Arc::new(Semaphore::new(OF_ONE)));
+        let ask = async |name: &str| {
+            let before = asked.load(Ordering::SeqCst);
+            let found = resolver.resolve(&HostName::parse(name).unwrap()).await;
+            (found.ok(), asked.load(Ordering::SeqCst) - before)
+        };
+        assert_eq!(ask("good.example").await, (Some(vec![FOUND]), 1));
+        assert_eq!(ask("good.example").await, (Some(vec![FOUND]), 0));
+        resolver.forget(&HostName::parse("good.example").unwrap());
+        assert_eq!(ask("good.example").await, (Some(vec![FOUND]), 1));
+        for _ in 0..2 {
+            assert_eq!(ask("bad.example").await, (None, 1));
+            assert_eq!(ask("empty.example").await, (Some(Vec::new()), 1));
+        }
+        // An edit of the hosts file, or time, makes it look anew.
+        let name = HostName::parse("good.example").unwrap();
+        if let Some(known) = resolver.0.answers().get_mut(&name) {
+            known.hosts = Some((0, 0, 0, 0, 0));
+        }
+        assert_eq!(ask("good.example").await, (Some(vec![FOUND]), 1));
+        if let Some(known) = resolver.0.answers().get_mut(&name) {
+            known.at -= FRESH;
+        }
+        assert_eq!(ask("good.example").await, (Some(vec![FOUND]), 1));
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let resolver = HostResolver::by(|_| Ok(Vec::new()), Arc::new(Semaphore::new(1)));
+        for number in 0..KEPT + 10 {
+            let name = HostName::parse(&format!("n{number}.example")).unwrap();
+            resolver.0.keep(&name, &[FOUND], None);
+        }
+        assert_eq!(resolver.0.answers().len(), KEPT);
     }
 
     #[test]

@@ -9,14 +9,15 @@ mod plan;
 mod rows;
 mod seccomp;
 mod select;
+mod supervised;
 
 pub use bridge::*;
 pub use bwrap::native_plan;
-pub use confirm::{NOT_CONFIRMED, PROXIES_ONLY, confirm};
+pub use confirm::{NOT_CONFIRMED, PROXIES_ONLY, confirm, unmet};
 pub use enforcement::*;
 pub use kind::*;
 pub use plan::*;
 pub use seccomp::*;
 pub use select::*;
 
-use rows::enforcement_of;
+use rows::{Supervised, enforcement_of};

@@ -1,13 +1,14 @@
 //! What is denied whatever the spec gives: secrets, the mandatory write-denies, protected paths;
 //! found first, applied to a layout last.
 
+use super::files::Claim;
 use super::gap::GapKind;
 use super::git::{SEARCH_ENTRIES, Search};
 use super::hard_links::HardLinks;
 use super::layout::{Layout, Located, Place};
 use super::protect::{AGENT_DIRS, ANYWHERE, mandatory};
 use super::secrets::{absolute, secrets};
-use super::walk::{End, Walk, expand, walk};
+use super::walk::{End, Walk, expand, is_glob, walk};
 use super::{Access, BindRole, DeniedKind, HostContext, HostFs, NodeKind, PathRole, PolicyError};
 use crate::spec::{AbsPath, ValidSpec};
 use std::collections::BTreeSet;
@@ -26,6 +27,8 @@ pub(super) struct Denials {
     secrets: Vec<(Entry, bool)>,
     /// The spec's protected paths.
     explicit: Vec<Entry>,
+    /// Those that are globs, as listed.
+    explicit_globs: Vec<AbsPath>,
     /// The mandatory set, without what a search finds.
     mandatory: Vec<Entry>,
     /// Kotak's executables and directories: refused as binds.
@@ -80,6 +83,12 @@ impl Denials {
         Self {
             secrets: denied,
             explicit: entries(host, spec.protected().iter().cloned()),
+            explicit_globs: spec
+                .protected()
+                .iter()
+                .filter(|path| is_glob(path))
+                .cloned()
+                .collect(),
             mandatory: entries(host, mandatory(context)),
             own,
         }
@@ -135,6 +144,19 @@ impl Denials {
             })
     }
 
+    /// Whether a path lies in what must not be written, as far as it is known without a search.
+    pub(super) fn protects(&self, path: &AbsPath) -> bool {
+        self.explicit
+            .iter()
+            .chain(&self.mandatory)
+            .any(|entry| match &entry.walk.end {
+                End::Found { path: at, .. } | End::Missing { path: at, .. } => {
+                    path.is_within(at) || path.is_within(&entry.path)
+                }
+                End::Unknown { .. } => path.is_within(&entry.path),
+            })
+    }
+
     /// Applies everything to a layout that stands.
     ///
     /// # Errors
@@ -157,7 +179,12 @@ impl Denials {
         }
         for dir in &found.unsearched {
             let shown = layout.shown(dir);
-            layout.gaps.add(GapKind::UnsearchedDirectories, shown);
+            // Hooks, settings and names are held wherever they are met.
+            layout.gaps.narrowed(
+                GapKind::UnsearchedDirectories,
+                GapKind::UnsearchedPrograms,
+                &shown,
+            );
         }
         for socket in &found.sockets {
             if let Ok(info) = layout.host.symlink_metadata(socket)
@@ -178,14 +205,16 @@ impl Denials {
                 hold_unreadable(layout, at, &roots)?;
             }
         }
-        for entry in self.mandatory.iter().chain(&searched) {
-            protect_mandatory(layout, entry);
+        let mandatory = self.mandatory.iter().map(|entry| (entry, Claim::Mandatory));
+        let searched = searched.iter().map(|entry| (entry, Claim::Searched));
+        let implied: Vec<(&Entry, Claim)> = mandatory.chain(searched).collect();
+        for (entry, claim) in &implied {
+            protect_mandatory(layout, entry, *claim);
         }
         // Symlinks are judged when everything stands: one inside a protected directory is closed.
-        for entry in self.explicit.iter().chain(&self.mandatory).chain(&searched) {
-            if matches!(entry.walk.end, End::Found { .. } | End::Missing { .. }) {
-                layout.name_open_links(&entry.walk.links);
-            }
+        let explicit = self.explicit.iter().map(|entry| (entry, Claim::Explicit));
+        for (entry, claim) in explicit.chain(implied) {
+            hold_entry(layout, entry, claim);
         }
         Ok(())
     }
@@ -267,11 +296,13 @@ impl Denials {
     fn protect_explicit(&self, layout: &mut Layout<'_>) {
         for entry in &self.explicit {
             let End::Found { path, info } = &entry.walk.end else {
-                if let End::Missing { parent, .. } = &entry.walk.end
+                if let End::Missing { parent, path, .. } = &entry.walk.end
                     && layout.is_writable(parent)
                 {
+                    let held = !is_glob(&entry.path) && layout.hold(path, Claim::Explicit);
                     let shown = layout.shown(&entry.path);
-                    layout.gaps.add_first(GapKind::MissingProtectedPath, shown);
+                    let gaps = layout.gaps.of(held);
+                    gaps.add_first(GapKind::MissingProtectedPath, shown);
                 }
                 continue;
             };
@@ -282,13 +313,26 @@ impl Denials {
                     bind.access = Access::Read;
                 }
             }
-            protect(
-                layout,
-                &Located {
-                    path: path.clone(),
-                    info: *info,
-                },
-            );
+            let at = Located {
+                path: path.clone(),
+                info: *info,
+            };
+            protect(layout, &at, Claim::Explicit);
+        }
+        // Whatever matches now is held; another match could be made.
+        for pattern in &self.explicit_globs {
+            let fixed = pattern.ancestors().find(|dir| !is_glob(dir));
+            let open = fixed.is_some_and(|dir| match walk(layout.host, &dir).end {
+                End::Found { path, .. } | End::Missing { parent: path, .. } => {
+                    layout.is_writable(&path)
+                }
+                End::Unknown { .. } => false,
+            });
+            if open {
+                let shown = layout.shown(pattern);
+                let gaps = layout.gaps.of(false);
+                gaps.add_first(GapKind::MissingProtectedPath, shown);
+            }
         }
     }
 
@@ -319,11 +363,14 @@ fn name_what_can_be_made(layout: &mut Layout<'_>, protected: &mut BTreeSet<AbsPa
     let roots: Vec<AbsPath> = layout.places.values().filter_map(given).collect();
     for root in roots {
         let shown = layout.shown(&root);
-        layout.gaps.add(GapKind::NewRepositories, shown);
+        layout.gaps.of(true).add(GapKind::NewRepositories, shown);
         protected.extend(ANYWHERE.iter().map(|name| root.join(name)));
         let repository = root.join(".git");
         if let End::Missing { .. } = walk(layout.host, &repository).end {
-            protected.insert(repository);
+            // It can be made where what git runs in it cannot.
+            let shown = layout.shown(&repository);
+            let gaps = layout.gaps.of(true);
+            gaps.add(GapKind::MissingProtectedPath, shown);
         }
     }
 }
@@ -371,6 +418,7 @@ fn hold_unreadable(
     if layout.is_writable(&located.path) {
         let shown = layout.shown(&located.path);
         layout.gaps.add(GapKind::UnreadableFolder, shown);
+        layout.unread.insert(located.path.clone());
         layout.bind(&located, Access::Read, BindRole::Protected);
     }
     Ok(())
@@ -396,19 +444,12 @@ fn not_visible(
 
 /// Protects one path of the mandatory set. It does not win over a folder that the session was
 /// given to write by name; that is a named gap.
-fn protect_mandatory(layout: &mut Layout<'_>, entry: &Entry) {
+fn protect_mandatory(layout: &mut Layout<'_>, entry: &Entry, claim: Claim) {
     let End::Found { path, info } = &entry.walk.end else {
-        name_missing(layout, entry);
+        name_missing(layout, entry, claim);
         return;
     };
-    let agent = path
-        .file_name()
-        .is_some_and(|name| AGENT_DIRS.iter().any(|known| known.as_bytes() == name));
-    if let Some((_, Place::Bind(bind))) = layout.governing(path)
-        && agent
-        && bind.role == BindRole::RunnerState
-        && bind.access == Access::Write
-    {
+    if is_reopened(layout, path) {
         return;
     }
     let covers_root = layout.places.iter().any(|(at, place)| {
@@ -421,47 +462,75 @@ fn protect_mandatory(layout: &mut Layout<'_>, entry: &Entry) {
     if layout.places.contains_key(path) {
         return;
     }
-    protect(
-        layout,
-        &Located {
-            path: path.clone(),
-            info: *info,
-        },
-    );
+    let at = Located {
+        path: path.clone(),
+        info: *info,
+    };
+    protect(layout, &at, claim);
 }
 
-fn protect(layout: &mut Layout<'_>, at: &Located) {
+/// Whether a path is an agent's folder that a runner state directory re-opens.
+fn is_reopened(layout: &Layout<'_>, path: &AbsPath) -> bool {
+    let agent = path
+        .file_name()
+        .is_some_and(|name| AGENT_DIRS.iter().any(|known| known.as_bytes() == name));
+    agent
+        && matches!(layout.governing(path), Some((_, Place::Bind(bind)))
+            if bind.role == BindRole::RunnerState && bind.access == Access::Write)
+}
+
+fn protect(layout: &mut Layout<'_>, at: &Located, claim: Claim) {
     if !layout.is_writable(&at.path) {
         return;
     }
     let shown = layout.shown(&at.path);
+    let held = layout.hold(&at.path, claim);
     match at.info.kind {
         NodeKind::Dir => {}
         NodeKind::File => {
             if at.info.nlink > 1 {
-                layout
-                    .gaps
-                    .add(GapKind::HardLinkedProtectedPath, shown.clone());
+                let all = layout.hold_inode(at.info.id) && held;
+                let gaps = layout.gaps.of(all);
+                gaps.add(GapKind::HardLinkedProtectedPath, shown.clone());
             }
-            layout.gaps.add(GapKind::ProtectedFileReplaced, shown);
+            let gaps = layout.gaps.of(held);
+            gaps.add(GapKind::ProtectedFileReplaced, shown);
         }
         // Nothing that could be bound: it can be unlinked and made anew.
         NodeKind::Symlink | NodeKind::Socket | NodeKind::Special => {
-            layout.gaps.add(GapKind::UnreadablePath, shown);
+            layout.gaps.of(held).add(GapKind::UnreadablePath, shown);
             return;
         }
     }
     layout.bind(at, Access::Read, BindRole::Protected);
 }
 
-fn name_missing(layout: &mut Layout<'_>, entry: &Entry) {
-    let (kind, open) = match &entry.walk.end {
-        End::Missing { parent, .. } => (GapKind::MissingProtectedPath, layout.is_writable(parent)),
-        End::Unknown { at, .. } => (GapKind::UnreadablePath, layout.is_writable(at)),
+fn name_missing(layout: &mut Layout<'_>, entry: &Entry, claim: Claim) {
+    let (kind, open, held) = match &entry.walk.end {
+        End::Missing { parent, path, .. } => (
+            GapKind::MissingProtectedPath,
+            layout.is_writable(parent),
+            !is_glob(&entry.path) && layout.hold(path, claim),
+        ),
+        End::Unknown { at, .. } => (GapKind::UnreadablePath, layout.is_writable(at), false),
         End::Found { .. } => return,
     };
     if open {
         let shown = layout.shown(&entry.path);
-        layout.gaps.add(kind, shown);
+        layout.gaps.of(held).add(kind, shown);
+    }
+}
+
+/// Lets the supervisor hold a protected path in both spellings, and the symlinks between them
+/// (REQ SP-2), also where a mount holds it: a program on the host may put another file there.
+fn hold_entry(layout: &mut Layout<'_>, entry: &Entry, claim: Claim) {
+    let resolved = match &entry.walk.end {
+        End::Found { path, .. } | End::Missing { path, .. } => path,
+        End::Unknown { .. } => return,
+    };
+    layout.hold_links(&entry.walk.links, claim);
+    if claim == Claim::Explicit || !is_reopened(layout, resolved) {
+        layout.hold(resolved, claim);
+        layout.hold(&entry.path, claim);
     }
 }

@@ -11,6 +11,7 @@ mod microvm;
 mod observe;
 mod report;
 mod rows;
+mod supervision;
 mod surroundings;
 mod switch;
 mod system;
@@ -41,6 +42,7 @@ mod trial_tests;
 
 pub use facts::*;
 pub use report::*;
+pub use supervision::*;
 pub use switch::*;
 pub use system::*;
 pub use text::*;

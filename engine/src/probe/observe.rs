@@ -46,12 +46,20 @@ pub(crate) struct LinuxHost {
     /// The `Seccomp` field of `/proc/self/status` is 2: a filter is on this process.
     pub(crate) filtered: bool,
     pub(crate) user_namespace: UserNamespaceTrial,
-    pub(crate) landlock_abi: u32,
-    pub(crate) seccomp: SeccompFacts,
+    pub(crate) kernel: KernelFacts,
     pub(crate) bwrap: Tool,
     pub(crate) socat: Tool,
     /// Absent when there is no bubblewrap to run it.
     pub(crate) trial: Option<TrialOutcome>,
+}
+
+/// What the Linux kernel brings for sandboxes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KernelFacts {
+    pub(crate) landlock_abi: u32,
+    pub(crate) seccomp: SeccompFacts,
+    /// `/proc/sys/kernel/yama/ptrace_scope`
+    pub(crate) ptrace_scope: Option<u32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,7 +163,15 @@ fn linux(host: &dyn HostProbe) -> LinuxHost {
     );
     let landlock_abi = host.landlock_abi();
     let seccomp = host.seccomp();
-    let facts = linux_facts(host.uid(), landlock_abi, seccomp, &bwrap, &socat);
+    let ptrace_scope = read("/proc/sys/kernel/yama/ptrace_scope")
+        .text()
+        .and_then(|text| text.trim().parse().ok());
+    let kernel = KernelFacts {
+        landlock_abi,
+        seccomp,
+        ptrace_scope,
+    };
+    let facts = linux_facts(host.uid(), kernel, &bwrap, &socat);
     let trial = bwrap.search.path().map(|runner| {
         host.trial(&TrialRequest {
             runner: runner.to_path_buf(),
@@ -188,8 +204,7 @@ fn linux(host: &dyn HostProbe) -> LinuxHost {
         overflow_uid: read("/proc/sys/kernel/overflowuid"),
         filtered: status_field(status.text(), "Seccomp") == Some("2"),
         user_namespace,
-        landlock_abi,
-        seccomp,
+        kernel,
         bwrap,
         socat,
         trial,
@@ -197,21 +212,16 @@ fn linux(host: &dyn HostProbe) -> LinuxHost {
 }
 
 /// The facts that later stages decide by.
-pub(crate) fn linux_facts(
-    uid: u32,
-    landlock_abi: u32,
-    seccomp: SeccompFacts,
-    bwrap: &Tool,
-    socat: &Tool,
-) -> HostFacts {
+pub(crate) fn linux_facts(uid: u32, kernel: KernelFacts, bwrap: &Tool, socat: &Tool) -> HostFacts {
     let path = |tool: &Tool| tool.search.path().and_then(Path::to_str).map(str::to_owned);
     HostFacts {
         bwrap_path: path(bwrap),
         bwrap_version: bwrap.version_text().as_deref().and_then(version_numbers),
         socat_path: path(socat),
-        landlock_abi,
-        seccomp_notify: seccomp.notify,
-        seccomp_wait_killable: seccomp.wait_killable,
+        landlock_abi: kernel.landlock_abi,
+        seccomp_notify: kernel.seccomp.notify,
+        seccomp_wait_killable: kernel.seccomp.wait_killable,
+        ptrace_scope: kernel.ptrace_scope,
         uid,
     }
 }

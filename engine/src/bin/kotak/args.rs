@@ -5,7 +5,10 @@ use clap::error::ErrorKind;
 use clap::{Args as Arguments, Parser, Subcommand, ValueEnum};
 use kotak_engine::backend::{BackendChoice, Bridge, BridgeChoice};
 use kotak_engine::error::{Fix, Problem};
-use kotak_engine::spec::{ForwardDirection, Mode, NetworkMode, PortForward, Ports, SocketGrant};
+use kotak_engine::spec::{
+    ExecRestriction, FilenameRules, ForwardDirection, Mode, NetworkMode, PortForward, Ports,
+    SocketGrant, TerminalFiles,
+};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -275,6 +278,66 @@ impl GrantOptions {
     }
 }
 
+/// What files may be made, and from where programs may run.
+#[derive(Debug, Default, Arguments)]
+pub(crate) struct FileOptions {
+    /// A name that cannot be made, changed or removed inside, as a pattern (`*.key`, `certs/*.pem`)
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) filename_rule: Vec<String>,
+    /// A path at which those patterns do not hold, as a pattern (`node_modules/**/*.pem`)
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) filename_exception: Vec<String>,
+    /// From where programs may run: `writable` means from nowhere that can be written [default: off]
+    #[arg(long, value_name = "off|writable")]
+    pub(crate) exec_restriction: Option<ExecName>,
+    /// A folder of build results from which programs may run all the same
+    #[arg(long, value_name = "DIR")]
+    pub(crate) exec_grant: Vec<PathBuf>,
+}
+
+impl FileOptions {
+    /// As a spec has them.
+    pub(crate) fn filename_rules(&self) -> FilenameRules {
+        FilenameRules {
+            globs: self.filename_rule.clone(),
+            exceptions: self.filename_exception.clone(),
+        }
+    }
+
+    /// As a spec has it.
+    pub(crate) fn exec_restriction(&self) -> ExecRestriction {
+        self.exec_restriction
+            .map_or(ExecRestriction::Off, Into::into)
+    }
+
+    /// As a terminal is asked for with them.
+    pub(crate) fn of_terminal(&self) -> TerminalFiles {
+        TerminalFiles {
+            filename_rules: self.filename_rules(),
+            exec_restriction: self.exec_restriction(),
+            exec_grant_roots: self.exec_grant.clone(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum ExecName {
+    Off,
+    Writable,
+    #[value(hide = true)]
+    Strict,
+}
+
+impl From<ExecName> for ExecRestriction {
+    fn from(name: ExecName) -> Self {
+        match name {
+            ExecName::Off => Self::Off,
+            ExecName::Writable => Self::Writable,
+            ExecName::Strict => Self::Strict,
+        }
+    }
+}
+
 #[derive(Debug, Arguments)]
 pub(crate) struct ShellOptions {
     /// The sandbox [default: auto while the switch is on, none while it is off]
@@ -298,6 +361,8 @@ pub(crate) struct ShellOptions {
     /// A path that is never writable inside
     #[arg(long, value_name = "PATH")]
     pub(crate) protect: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) files: FileOptions,
     #[command(flatten)]
     pub(crate) grants: GrantOptions,
 }
@@ -335,14 +400,17 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "NAME")]
     pub(crate) env: Vec<String>,
     #[command(flatten)]
+    pub(crate) files: FileOptions,
+    #[command(flatten)]
     pub(crate) grants: GrantOptions,
-    /// A fixed policy in place of binds
-    #[arg(long, conflicts_with_all = ["bind", "ro_bind"])]
+    /// A fixed policy: that of a terminal, in place of binds, or that of an agent, on top of them
+    #[arg(long)]
     pub(crate) profile: Option<ProfileName>,
     /// A spec in JSON, from a file or, with `-`, from standard input, in place of the other options
     #[arg(long, value_name = "FILE|-", conflicts_with_all =
-        ["bind", "ro_bind", "mode", "protect", "network", "allow", "env", "profile", "forward_in",
-         "forward_out", "socket"])]
+        ["bind", "ro_bind", "mode", "protect", "network", "allow", "env", "forward_in",
+         "forward_out", "socket", "filename_rule", "filename_exception", "exec_restriction",
+         "exec_grant"])]
     pub(crate) spec: Option<PathBuf>,
     /// The program and its arguments
     #[arg(last = true, required = true, num_args = 1.., value_name = "CMD")]
@@ -418,7 +486,8 @@ impl From<Network> for NetworkMode {
 pub(crate) enum ProfileName {
     /// `$HOME` and the working directory writable, secrets hidden, network open
     Terminal,
-    /// The standard dispatch of an agent; refused where filename rules cannot be enforced
+    /// The standard dispatch of an agent: the binds or the spec, and no new .env, *.key and *.pem
+    /// files; refused where that cannot be enforced
     Dispatch,
 }
 

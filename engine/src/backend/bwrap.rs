@@ -491,7 +491,7 @@ fn setup(policy: &Policy, facts: &PlanFacts) -> Result<Setup, PlanError> {
             scope_signal: scopes,
             required: scopes,
         },
-        seccomp: filters(facts.arch),
+        seccomp: filters(policy, facts.arch),
         files: file_rules(policy).map(Box::new),
         exec: exec_plan(policy),
         loopback: unshared_network.then(|| LoopbackPlan {

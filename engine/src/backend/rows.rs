@@ -29,9 +29,6 @@ pub(super) fn enforcement_of(
     if setup.exec.is_some() {
         gaps.extend([GapKind::InterpretersRun.gap(), GapKind::LoaderRuns.gap()]);
     }
-    if supervised {
-        gaps.push(GapKind::ReadsNotReported.gap());
-    }
     let open = policy.network == NetworkMode::Open;
     let abstract_gap = GapKind::AbstractSockets;
     if open
@@ -82,7 +79,8 @@ pub(super) fn enforcement_of(
     let reports = if supervised {
         (
             Level::On,
-            "what the guard refuses is reported, with path and program",
+            "what the guard refuses is reported, with path and program; reads that a mount hides are \
+             not",
         )
     } else {
         (Level::Off, "refused writes and programs are not seen")

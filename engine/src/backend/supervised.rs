@@ -1,5 +1,6 @@
 //! What of a policy the guard's supervisor and Landlock hold, as the guard is told it.
 
+use super::GUARD_PATH;
 use super::seccomp::{SeccompArch, seccomp_program};
 use crate::policy::{ANYWHERE_NAMES, ExecPolicy, FilePolicy, Policy};
 use crate::spec::AbsPath;
@@ -44,14 +45,17 @@ pub(super) fn exec_plan(policy: &Policy) -> Option<ExecPlan> {
     let ExecPolicy {
         allowed, denied, ..
     } = policy.exec()?;
+    let mut allowed = bytes(allowed);
+    // git over ssh runs it to reach the proxy (`GIT_SSH_COMMAND`).
+    allowed.push(GUARD_PATH.as_bytes().to_vec());
     Some(ExecPlan {
-        allowed: bytes(allowed),
+        allowed,
         denied: bytes(denied),
     })
 }
 
-/// The programs that every exec loads.
-pub(super) fn filters(arch: SeccompArch) -> Vec<Vec<BpfInsn>> {
+/// The programs that every exec loads, for what of this policy is supervised.
+pub(super) fn filters(_policy: &Policy, arch: SeccompArch) -> Vec<Vec<BpfInsn>> {
     seccomp_program(arch)
 }
 

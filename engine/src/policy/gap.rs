@@ -46,13 +46,11 @@ pub enum GapKind {
     InterpretersRun,
     /// The dynamic loader runs programs from where programs may not run.
     LoaderRuns,
-    /// Refused reads are not reported.
-    ReadsNotReported,
 }
 
 impl GapKind {
     /// Every kind.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 18] = [
         Self::MissingSecretPath,
         Self::HardLinkedSecret,
         Self::HardLinksUnsearched,
@@ -71,7 +69,6 @@ impl GapKind {
         Self::AbstractSockets,
         Self::InterpretersRun,
         Self::LoaderRuns,
-        Self::ReadsNotReported,
     ];
 
     /// The stable code.
@@ -94,7 +91,6 @@ impl GapKind {
             Self::UnsearchedPrograms => "unsearched-programs",
             Self::InterpretersRun => "interpreters-run-scripts",
             Self::LoaderRuns => "loader-runs-programs",
-            Self::ReadsNotReported => "reads-not-reported",
             Self::SocketsInVisibleFolders => "sockets-in-visible-folders",
             Self::AbstractSockets => "abstract-sockets",
         }
@@ -119,7 +115,6 @@ impl GapKind {
             | Self::NewRepositories
             | Self::UnsearchedPrograms => Aspect::ProtectedWrites,
             Self::InterpretersRun | Self::LoaderRuns => Aspect::ExecRestriction,
-            Self::ReadsNotReported => Aspect::FileReports,
             Self::SocketsInVisibleFolders | Self::AbstractSockets => Aspect::HostSockets,
         }
     }
@@ -221,10 +216,6 @@ impl GapKind {
             Self::LoaderRuns => {
                 "the dynamic loader, called by its name, runs programs from folders that can be \
                  written, and libraries there can be loaded"
-                    .to_owned()
-            }
-            Self::ReadsNotReported => {
-                "what is refused because it is hidden or read-only by its mount may go unreported"
                     .to_owned()
             }
             Self::SocketsInVisibleFolders => format!(

@@ -40,3 +40,4 @@ pub use host_fs::*;
 pub use model::*;
 pub(crate) use protect::ANYWHERE as ANYWHERE_NAMES;
 pub use resolve::resolve;
+pub use walk::leads_to;

@@ -160,6 +160,16 @@ fn missing(parent: AbsPath, name: Vec<u8>, rest: &VecDeque<Vec<u8>>, cause: io::
     }
 }
 
+/// Where a path leads through every symlink, as far as it exists, and whether something is there.
+#[must_use]
+pub fn leads_to(host: &dyn HostFs, path: &AbsPath) -> (AbsPath, bool) {
+    match walk(host, path).end {
+        End::Found { path, .. } => (path, true),
+        End::Missing { path, .. } => (path, false),
+        End::Unknown { .. } => (path.clone(), false),
+    }
+}
+
 /// Whether a path is a glob by SP-2.
 pub(super) fn is_glob(path: &AbsPath) -> bool {
     path.as_bytes()

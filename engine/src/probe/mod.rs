@@ -41,6 +41,7 @@ mod table_tests;
 mod trial_tests;
 
 pub use facts::*;
+pub use observe::kernel_facts;
 pub use report::*;
 pub use supervision::*;
 pub use switch::*;

@@ -161,16 +161,7 @@ fn linux(host: &dyn HostProbe) -> LinuxHost {
             )
         },
     );
-    let landlock_abi = host.landlock_abi();
-    let seccomp = host.seccomp();
-    let ptrace_scope = read("/proc/sys/kernel/yama/ptrace_scope")
-        .text()
-        .and_then(|text| text.trim().parse().ok());
-    let kernel = KernelFacts {
-        landlock_abi,
-        seccomp,
-        ptrace_scope,
-    };
+    let kernel = kernel(host);
     let facts = linux_facts(host.uid(), kernel, &bwrap, &socat);
     let trial = bwrap.search.path().map(|runner| {
         host.trial(&TrialRequest {
@@ -208,6 +199,33 @@ fn linux(host: &dyn HostProbe) -> LinuxHost {
         bwrap,
         socat,
         trial,
+    }
+}
+
+fn kernel(host: &dyn HostProbe) -> KernelFacts {
+    let scope = host.read(Path::new("/proc/sys/kernel/yama/ptrace_scope"));
+    KernelFacts {
+        landlock_abi: host.landlock_abi(),
+        seccomp: host.seccomp(),
+        ptrace_scope: scope.text().and_then(|text| text.trim().parse().ok()),
+    }
+}
+
+/// What the kernel itself can do, without tools and without a trial: what a policy is decided by,
+/// where nothing is launched.
+#[must_use]
+pub fn kernel_facts(host: &dyn HostProbe) -> HostFacts {
+    if host.os() != Os::Linux {
+        return HostFacts::default();
+    }
+    let kernel = kernel(host);
+    HostFacts {
+        landlock_abi: kernel.landlock_abi,
+        seccomp_notify: kernel.seccomp.notify,
+        seccomp_wait_killable: kernel.seccomp.wait_killable,
+        ptrace_scope: kernel.ptrace_scope,
+        uid: host.uid(),
+        ..HostFacts::default()
     }
 }
 

@@ -6,7 +6,9 @@ use kotak_engine::backend::{
 use kotak_engine::policy::{HostContext, KotakPaths, OsHostFs, resolve};
 use kotak_engine::probe::HostFacts;
 use kotak_engine::process::{Command, LaunchError, SessionSockets, Streams, Tree, native};
-use kotak_engine::spec::{AbsPath, EnvPolicy, Mode, NetworkMode, TerminalFiles, TerminalRequest, ValidSpec};
+use kotak_engine::spec::{
+    AbsPath, EnvPolicy, Mode, NetworkMode, TerminalFiles, TerminalRequest, ValidSpec,
+};
 use kotak_guard::proto::{ExitStatus, Namespace};
 use kotak_tests::stage::Stage;
 use std::fs::File;

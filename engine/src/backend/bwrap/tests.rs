@@ -6,7 +6,7 @@ mod network;
 mod stages;
 
 use super::*;
-use crate::backend::{Aspect, Bridge, Level, NOT_CONFIRMED, SeccompArch, WayIn, confirm};
+use crate::backend::{Aspect, Bridge, Level, NOT_CONFIRMED, SeccompArch, WayIn, confirm, unmet};
 use crate::error::Coded;
 use crate::golden;
 use crate::policy::fake::{FakeFs, context, path};

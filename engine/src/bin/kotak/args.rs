@@ -68,6 +68,12 @@ Without --session this is what a session with the network `allowlist` would do i
 directory: the built-in lists and the rules of its workspace. Nothing is resolved or connected to.
 Exits with 0 when it would be allowed, and with 1 when it would be refused or asked about.";
 
+const EXPLAIN_PATH_HELP: &str = "\
+This is what a native session would let happen that is launched now: without any option one of
+`kotak shell` in the current directory, with --bind, --ro-bind, --profile or --spec one of
+`kotak run` with the same. A file's own permissions count besides. Nothing is launched.
+Exits with 0 when it could be written, and with 1 when not.";
+
 const LOG_HELP: &str = "\
 With --json each line is one object. A refusal that is repeated within a few seconds is one line
 with a count; what comes too fast to be kept is counted, and the last line says so.";
@@ -126,6 +132,72 @@ pub(crate) enum Explained {
         #[arg(long, value_name = "ID")]
         session: Option<String>,
     },
+    /// A path: may it be read, written, made, run
+    #[command(after_help = EXPLAIN_PATH_HELP)]
+    Path(Box<ExplainPathOptions>),
+}
+
+#[derive(Debug, Arguments)]
+pub(crate) struct ExplainPathOptions {
+    /// The path; a relative one is taken from the current directory
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+    /// As a terminal in the working directory of this session
+    #[arg(long, value_name = "ID", conflicts_with_all =
+        ["bind", "ro_bind", "spec", "profile", "cwd"])]
+    pub(crate) session: Option<String>,
+    /// As `kotak run` with this bind
+    #[arg(long, value_name = "PATH")]
+    pub(crate) bind: Vec<PathBuf>,
+    /// As `kotak run` with this read-only bind
+    #[arg(long, value_name = "PATH")]
+    pub(crate) ro_bind: Vec<PathBuf>,
+    /// As `kotak run` with this profile [default: terminal, without binds and spec]
+    #[arg(long)]
+    pub(crate) profile: Option<ProfileName>,
+    /// As `kotak run` with this spec
+    #[arg(long, value_name = "FILE|-", conflicts_with_all =
+        ["bind", "ro_bind", "mode", "protect", "filename_rule", "filename_exception",
+         "exec_restriction", "exec_grant"])]
+    pub(crate) spec: Option<PathBuf>,
+    /// Whether files may be written: `chat` may, the others may not [default: chat]
+    #[arg(long)]
+    pub(crate) mode: Option<ModeName>,
+    /// Working directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// A path that is never writable inside
+    #[arg(long, value_name = "PATH")]
+    pub(crate) protect: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) files: FileOptions,
+}
+
+impl ExplainPathOptions {
+    /// What `kotak run` would be given.
+    pub(crate) fn as_run(self) -> RunOptions {
+        let profile = self.profile.or_else(|| {
+            let bound = !self.bind.is_empty() || !self.ro_bind.is_empty() || self.spec.is_some();
+            (!bound).then_some(ProfileName::Terminal)
+        });
+        RunOptions {
+            backend: None,
+            bind: self.bind,
+            ro_bind: self.ro_bind,
+            mode: self.mode,
+            protect: self.protect,
+            network: None,
+            allow: Vec::new(),
+            bridge: BridgeName::Auto,
+            cwd: self.cwd,
+            env: Vec::new(),
+            files: self.files,
+            grants: GrantOptions::default(),
+            profile,
+            spec: self.spec,
+            command: Vec::new(),
+        }
+    }
 }
 
 #[derive(Debug, Arguments)]

@@ -138,7 +138,7 @@ fn duplicate(stream: impl AsFd) -> Result<std::os::fd::OwnedFd, Failure> {
 }
 
 /// The spec that the options mean, checked.
-fn checked_spec(options: RunOptions) -> Result<ValidSpec, Failure> {
+pub(crate) fn checked_spec(options: RunOptions) -> Result<ValidSpec, Failure> {
     let checked = match (&options.spec, options.profile) {
         (Some(file), None) => read_spec(file)?.validate(),
         (Some(file), Some(ProfileName::Dispatch)) => read_spec(file)?.validate_dispatch(),

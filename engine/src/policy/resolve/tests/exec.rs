@@ -208,7 +208,7 @@ fn the_restriction_is_refused_where_the_kernel_cannot_hold_it() {
     assert!(resolve(&spec, &context(), &host).is_ok());
     for change in [
         |facts: &mut crate::probe::HostFacts| facts.landlock_abi = 1,
-        |facts| facts.seccomp_notify = false,
+        |facts: &mut crate::probe::HostFacts| facts.seccomp_notify = false,
     ] {
         let mut lacking = context();
         change(&mut lacking.facts);

@@ -96,7 +96,7 @@ fn what_the_supervisor_closes_is_a_gap_where_the_kernel_has_none() {
         .link("/home/u/.zshrc", "dot/zshrc");
     let spec = terminal_spec("/home/u/code", Mode::Chat, None);
     let old = resolve(&spec, &old_kernel(), &host).unwrap();
-    assert_eq!(old.lack, Some(crate::probe::SupervisionLack::KillableWait));
+    assert_eq!(old.lack, Some(SupervisionLack::KillableWait));
     let new = resolve(&spec, &context(), &host).unwrap();
     assert_eq!(new.lack, None);
     for kind in &CLOSED[..5] {
@@ -221,8 +221,8 @@ fn rules_and_dispatch_are_refused_where_the_kernel_cannot_hold_them() {
     ];
     for change in [
         |facts: &mut crate::probe::HostFacts| facts.seccomp_notify = false,
-        |facts| facts.seccomp_wait_killable = false,
-        |facts| facts.ptrace_scope = Some(3),
+        |facts: &mut crate::probe::HostFacts| facts.seccomp_wait_killable = false,
+        |facts: &mut crate::probe::HostFacts| facts.ptrace_scope = Some(3),
     ] {
         let mut lacking = context();
         change(&mut lacking.facts);

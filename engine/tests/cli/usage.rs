@@ -170,7 +170,7 @@ fn a_path_is_explained_by_its_rule_and_nothing_is_launched() {
         let args = [&["explain", "path", path, "--json"], more].concat();
         let run = desk.finish(&args);
         let found: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
-        (run.code, found)
+        (run.code.unwrap(), found)
     };
     let (code, found) = ask(&key, &rules);
     assert_eq!(code, 1, "{found}");

@@ -61,7 +61,7 @@ fn explain_path(dirs: &Dirs, mut options: ExplainPathOptions, json: bool) -> Res
         ));
         options.cwd = Some(record.cwd.into());
     }
-    let spec = checked_spec(options.as_run())?;
+    let spec = checked_spec(options.into_run())?;
     let explanation =
         explain_path_of(dirs.clone(), &spec, &path).map_err(Failure::launch_refused)?;
     let text = if json {

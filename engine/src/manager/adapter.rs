@@ -4,7 +4,7 @@ use super::host::{HostView, own_namespaces};
 use super::network::PreparedNetwork;
 use crate::backend::{
     BridgeChoice, BridgePlan, Enforcement, NativePlan, PlanFacts, SandboxBackend, SeccompArch,
-    confirm, native_plan,
+    confirm, native_plan, unmet,
 };
 use crate::egress::rules::RuleSet;
 use crate::error::{Coded, Fix, Problem};
@@ -12,6 +12,7 @@ use crate::policy::resolve;
 use crate::probe::{HostFacts, HostReport};
 use crate::process::{LaunchError, Tree, host, native};
 use crate::spec::{AbsPath, Form, Mode, ValidSpec};
+use kotak_guard::proto::Check;
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
@@ -129,7 +130,11 @@ impl NoSandboxAdapter {
         if !spec.protected().is_empty() {
             return refuse("protectedPaths");
         }
-        if let Some(field) = spec.network_field().or(spec.grants_field()) {
+        if let Some(field) = spec
+            .files_field()
+            .or(spec.network_field())
+            .or(spec.grants_field())
+        {
             return refuse(field);
         }
         if let Form::Binds { binds, .. } = spec.form()
@@ -257,6 +262,13 @@ impl NativeSandboxAdapter {
     ) -> Result<Launched, LaunchError> {
         let began = Instant::now();
         let tree = native::launch(&plan).await?;
+        if let Some(what) = unmet(&plan, tree.report()) {
+            // Dropping the tree ends it; no program was started in it.
+            return Err(LaunchError::GuardRefused(Check {
+                name: what.replace(' ', "-"),
+                detail: format!("the guard did not confirm the {what} that the session must have"),
+            }));
+        }
         let cwd = plan.cwd.as_bytes().to_vec();
         let mut details = details(&tree, &cwd, began);
         details.insert("argv".to_owned(), plan.command_line().into());

@@ -11,7 +11,7 @@ use crate::api::{
 };
 use crate::backend::{BackendChoice, BridgeChoice, ClientDefault, Enforcement, SandboxBackend};
 use crate::error::{Coded, Fix, Problem};
-use crate::spec::{EnvPolicy, NetworkMode, TerminalRequest, ValidSpec, WorkspaceId};
+use crate::spec::{EnvPolicy, NetworkMode, TerminalFiles, TerminalRequest, ValidSpec, WorkspaceId};
 use crate::store::{SessionEnd, SessionStart};
 use crate::text::printable_start;
 use crate::workspace::{AgentState, agent_state, folder_info, workspace_of};
@@ -190,6 +190,7 @@ impl Shared {
             port_forwards: request.port_forwards.clone(),
             socket_grants: request.socket_grants.clone(),
             env_policy: EnvPolicy::default(),
+            files: TerminalFiles::default(),
         })
         .map_err(|error| error.problem())?;
         let client = match self.role {

@@ -7,7 +7,7 @@ use crate::error::Coded;
 use crate::policy::{HostContext, KotakPaths, OsHostFs, resolve};
 use crate::probe::{TrialOutcome, TrialRequest, TrialRunner};
 use crate::process::{LaunchError, native};
-use crate::spec::{AbsPath, EnvPolicy, Mode, TerminalRequest, ValidSpec};
+use crate::spec::{AbsPath, EnvPolicy, Mode, TerminalFiles, TerminalRequest, ValidSpec};
 use std::path::Path;
 use tempfile::TempDir;
 use tokio::runtime::Handle;
@@ -59,6 +59,7 @@ impl ProductionTrial {
             socket_grants: Vec::new(),
             runner_state_dirs: Vec::new(),
             env_policy: EnvPolicy::default(),
+            files: TerminalFiles::default(),
         })
         .map_err(|error| error.problem().message)?;
         let mut facts = request.facts.clone();

@@ -145,6 +145,8 @@ pub struct HostFacts {
     pub seccomp_notify: bool,
     /// `WAIT_KILLABLE_RECV` works (kernel 5.19).
     pub seccomp_wait_killable: bool,
+    /// Yama's `ptrace_scope`; absent without Yama.
+    pub ptrace_scope: Option<u32>,
     /// The real user id.
     pub uid: u32,
 }

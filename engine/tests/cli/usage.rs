@@ -128,16 +128,70 @@ fn relative_and_missing_paths_are_refused() {
     assert!(desk.marker().exists());
 }
 
-// REQ BW-4
+// REQ BW-5, BW-6
 #[test]
-fn standard_dispatch_is_refused_with_the_reason() {
+fn rules_and_grants_that_make_no_sense_are_refused_by_name() {
     let desk = Desk::new();
-    refused_without_running(
-        &desk,
-        &["--profile", "dispatch"],
-        2,
-        "FILENAME_RULES_UNAVAILABLE",
+    let project = text(&desk.project());
+    for (options, code) in [
+        (&["--filename-rule", "[a"][..], "SPEC_GLOB_INVALID"),
+        (&["--filename-rule", "/etc/x"], "SPEC_GLOB_INVALID"),
+        (
+            &["--filename-exception", "a/*.pem"],
+            "SPEC_EXCEPTIONS_UNUSED",
+        ),
+        (&["--exec-grant", "/usr/src/x"], "SPEC_EXEC_GRANTS_UNUSED"),
+        (&["--exec-restriction", "strict"], "FIELD_NOT_ENFORCED"),
+        (
+            &["--exec-restriction", "writable", "--exec-grant", "/"],
+            "EXEC_GRANT_INVALID",
+        ),
+        (&["--exec-restriction", "most"], "USAGE"),
+        (&["--profile", "terminal", "--bind", &project], "USAGE"),
+        (&["--profile", "terminal", "--ro-bind", &project], "USAGE"),
+    ] {
+        refused_without_running(&desk, options, 2, code);
+        // The same is said of dispatch, where it means something.
+        if !options.contains(&"--profile") && code != "SPEC_EXCEPTIONS_UNUSED" {
+            let dispatch = [options, &["--profile", "dispatch"]].concat();
+            refused_without_running(&desk, &dispatch, 2, code);
+        }
+    }
+}
+
+// REQ BW-5, SP-1
+#[test]
+fn a_path_is_explained_by_its_rule_and_nothing_is_launched() {
+    let desk = Desk::new();
+    let project = text(&desk.project());
+    let key = format!("{project}/new.key");
+    let rules = ["--bind", &project, "--filename-rule", "*.key"];
+    let ask = |path: &str, more: &[&str]| {
+        let args = [&["explain", "path", path, "--json"], more].concat();
+        let run = desk.finish(&args);
+        let found: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+        (run.code.unwrap(), found)
+    };
+    let (code, found) = ask(&key, &rules);
+    assert_eq!(code, 1, "{found}");
+    assert_eq!(found["create"]["allowed"], false, "{found}");
+    assert_eq!(found["exists"], false, "{found}");
+    let why = found["create"]["why"].as_str().unwrap();
+    assert!(why.contains("*.key"), "{found}");
+    // The control: without the rule it can be made.
+    let (code, found) = ask(&key, &["--bind", &project]);
+    assert_eq!(code, 0, "{found}");
+    assert_eq!(found["create"]["allowed"], true, "{found}");
+    let (code, found) = ask("/usr/bin/env", &["--bind", &project]);
+    assert_eq!(
+        (code, &found["execute"]["allowed"]),
+        (1, &true.into()),
+        "{found}"
     );
+    desk.finish(&["explain", "path", &key, "--session", "none"])
+        .refused(2, "NO_SUCH_SESSION");
+    let words = desk.finish(&["explain", "path", &key, "--bind", &project]);
+    assert!(words.stdout.contains("create   yes"), "{words:?}");
 }
 
 #[test]

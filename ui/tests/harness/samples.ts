@@ -163,6 +163,7 @@ export const usualHost: HostReport = {
     landlockAbi: 7,
     seccompNotify: true,
     seccompWaitKillable: true,
+    ptraceScope: 1,
     uid: 1000,
   },
   probedAtMs: NOON,

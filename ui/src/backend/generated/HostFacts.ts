@@ -29,6 +29,10 @@ seccompNotify: boolean,
  */
 seccompWaitKillable: boolean, 
 /**
+ * Yama's `ptrace_scope`; absent without Yama.
+ */
+ptraceScope: number | null, 
+/**
  * The real user id.
  */
 uid: number, };

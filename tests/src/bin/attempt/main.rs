@@ -15,13 +15,14 @@
 //! | `how:FLAGS,MODE` | the address of a `struct open_how` |
 //! | `buf` | the address of 4 KiB of zeros |
 //!
-//! Besides calls of the kernel there are those of [`special`] and the loops of [`race`] and
-//! [`chaos`].
+//! Besides calls of the kernel there are those of [`special`] and the loops of [`race`],
+//! [`chaos`] and [`measure`].
 
 #![expect(clippy::print_stdout, reason = "the answers are what it is for")]
 
 mod call;
 mod chaos;
+mod measure;
 mod race;
 mod special;
 
@@ -79,6 +80,7 @@ fn run(call: &str, rest: &[Vec<u8>], results: &HashMap<Vec<u8>, i64>) -> Answer 
         "exchange" => race::exchange(rest),
         "write-and-run" => race::write_and_run(rest),
         "chaos" => chaos::run(rest),
+        "measure" => measure::run(rest),
         _ => call::kernel(call, rest, results),
     }
 }

@@ -4,7 +4,6 @@
 
 #![expect(
     clippy::expect_used,
-    clippy::panic,
     reason = "a test that cannot be set up fails, and says why"
 )]
 

@@ -18,8 +18,6 @@
 //! Besides calls of the kernel there are those of [`special`] and the loops of [`race`],
 //! [`chaos`] and [`measure`].
 
-#![expect(clippy::print_stdout, reason = "the answers are what it is for")]
-
 mod call;
 mod chaos;
 mod measure;

@@ -69,6 +69,9 @@ const JOBS: &[Job] = &[
     },
 ];
 
+/// Starts one launch.
+type Launch<'a> = Box<dyn Fn() -> Command + 'a>;
+
 /// Single calls, by the name that `attempt` has for them, and how many.
 const CALLS: &[(&str, u32)] = &[
     ("read", 20_000),
@@ -161,7 +164,7 @@ impl Bench {
                 .output();
             found.is_ok_and(|output| output.status.success())
         };
-        let mut rows: Vec<(&str, Box<dyn Fn() -> Command + '_>)> = vec![
+        let mut rows: Vec<(&str, Launch<'_>)> = vec![
             (
                 "bubblewrap",
                 Box::new(|| self.command(Place::Bubblewrap, "exec true")),

@@ -11,7 +11,7 @@ use super::git::{GitPlace, place};
 use crate::proto::{FileNode, FileRules, Rule};
 use fold::folded;
 use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
-use paths::{Protected, Zones, name_of, prefixes};
+use paths::{Protected, Zones, name_of};
 use std::{
     collections::{HashMap, HashSet},
     ffi::OsStr,
@@ -29,8 +29,10 @@ pub enum Deed {
     MakeSymlink,
     /// A socket, FIFO or device comes to stand there, or a further name of a file.
     MakeOther,
-    /// The content, size or attributes of what stands there change.
+    /// The content or size of what stands there changes.
     Write,
+    /// Who may do what with it changes.
+    Permit,
     /// It is taken away by unlink(2), or replaced by something else.
     Unlink,
     /// It is taken away by rmdir(2), which takes empty directories only.
@@ -45,7 +47,11 @@ impl Deed {
     pub fn makes(self) -> bool {
         match self {
             Self::MakeDirectory | Self::MakeFile | Self::MakeSymlink | Self::MakeOther => true,
-            Self::Write | Self::Unlink | Self::RemoveDirectory | Self::MoveAway => false,
+            Self::Write
+            | Self::Permit
+            | Self::Unlink
+            | Self::RemoveDirectory
+            | Self::MoveAway => false,
         }
     }
 }
@@ -161,6 +167,12 @@ impl Rules {
         self.git(path, deed)
     }
 
+    /// Whether a path lies where the rules hold.
+    #[must_use]
+    pub fn is_judged(&self, path: &[u8]) -> bool {
+        self.zones.root_of(path).is_some()
+    }
+
     /// Whether the content of a file is protected whatever it is called.
     #[must_use]
     pub fn is_protected_inode(&self, node: FileNode) -> bool {
@@ -241,6 +253,7 @@ impl Rules {
                 Deed::MakeOther => refuse("a `.git` that is neither a directory nor a file"),
                 Deed::MakeDirectory
                 | Deed::MakeSymlink
+                | Deed::Permit
                 | Deed::Unlink
                 | Deed::RemoveDirectory
                 | Deed::MoveAway => Verdict::Allow,
@@ -249,7 +262,7 @@ impl Rules {
             GitPlace::Commondir => content(GitFile::Commondir, deed),
             GitPlace::HooksDir => match deed {
                 // Empty, or as `git init` makes it.
-                Deed::MakeDirectory | Deed::RemoveDirectory => Verdict::Allow,
+                Deed::MakeDirectory | Deed::RemoveDirectory | Deed::Permit => Verdict::Allow,
                 Deed::MakeFile
                 | Deed::MakeSymlink
                 | Deed::MakeOther
@@ -258,7 +271,11 @@ impl Rules {
                 | Deed::MoveAway => refuse("the hooks of a repository"),
             },
             GitPlace::HookSample => match deed {
-                Deed::MakeFile | Deed::Write | Deed::Unlink | Deed::MoveAway => Verdict::Allow,
+                Deed::MakeFile
+                | Deed::Write
+                | Deed::Permit
+                | Deed::Unlink
+                | Deed::MoveAway => Verdict::Allow,
                 Deed::MakeDirectory
                 | Deed::MakeSymlink
                 | Deed::MakeOther
@@ -266,7 +283,7 @@ impl Rules {
             },
             GitPlace::Hook => refuse("the hooks of a repository"),
             GitPlace::Never => match deed {
-                Deed::Unlink | Deed::RemoveDirectory => Verdict::Allow,
+                Deed::Unlink | Deed::RemoveDirectory | Deed::Permit => Verdict::Allow,
                 Deed::MakeDirectory
                 | Deed::MakeFile
                 | Deed::MakeSymlink
@@ -286,7 +303,7 @@ fn content(file: GitFile, deed: Deed) -> Verdict {
             refuse("the configuration of a repository as something else than a file")
         }
         // Without it git knows less.
-        Deed::Unlink | Deed::RemoveDirectory | Deed::MoveAway => Verdict::Allow,
+        Deed::Unlink | Deed::RemoveDirectory | Deed::MoveAway | Deed::Permit => Verdict::Allow,
     }
 }
 
@@ -301,7 +318,7 @@ fn in_git(path: &[u8]) -> bool {
 }
 
 /// The components of a path.
-pub(crate) fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|byte| *byte == b'/')
         .filter(|part| !part.is_empty())
 }

@@ -36,6 +36,7 @@ pub(super) const X86_64: Calls = Calls {
         ("unlink", 87),
         ("symlink", 88),
         ("chmod", 90),
+        ("fchmod", 91),
         ("mknod", 133),
         ("mkdirat", 258),
         ("mknodat", 259),
@@ -63,6 +64,7 @@ pub(super) const AARCH64: Calls = Calls {
         ("linkat", 37),
         ("renameat", 38),
         ("truncate", 45),
+        ("fchmod", 52),
         ("fchmodat", 53),
         ("bind", 200),
         ("renameat2", 276),
@@ -71,8 +73,11 @@ pub(super) const AARCH64: Calls = Calls {
     exec: &[("execve", 221), ("execveat", 281)],
 };
 
-/// Has an older way to do the same, whose flags stand in a register.
-const ABSENT: [(&str, u32); 1] = [("openat2", 437)];
+/// Answered as if the kernel did not have them. `openat2` has an older way to do the same, whose
+/// flags stand in a register. The guard makes files for its callers, and a Landlock domain of
+/// their own would not hold for it: who asks for one learns that there is none, and nobody
+/// believes in a confinement that the guard would lift.
+const ABSENT: [(&str, u32); 2] = [("openat2", 437), ("landlock_create_ruleset", 444)];
 
 /// `O_PATH` (asm-generic/fcntl.h): the same on both architectures, as are the others here.
 const O_PATH: u32 = 0x20_0000;

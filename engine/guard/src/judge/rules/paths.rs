@@ -115,6 +115,7 @@ impl Protected {
             Deed::MakeFile
             | Deed::MakeSymlink
             | Deed::MakeOther
+            | Deed::Permit
             | Deed::Unlink
             | Deed::RemoveDirectory
             | Deed::MoveAway => self.ancestors.get(path).cloned().map(Rule::Ancestor),

@@ -1,4 +1,5 @@
-//! Judges of content: whether a file that a program inside wants to put in place can make a program
-//! on the host do something. Pure: bytes in, a verdict with its reason out.
+//! What the guard decides by: pure functions from what is tried to what the rules say.
 
 pub mod git;
+#[cfg(unix)]
+pub mod rules;

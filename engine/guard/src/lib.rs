@@ -1,7 +1,6 @@
 //! What the engine and `kotak-guard` share: their protocol, how the kernel's socket tables read,
-//! and what content makes other programs act. The guard's own code lives in the binary. The
-//! messages and their framing are pure data, so they compile and are tested on every OS; the socket
-//! itself exists on Linux only.
+//! and what the file rules say. The guard's own code lives in the binary. The messages and their framing are pure data, so they compile and are
+//! tested on every OS; the socket itself exists on Linux only.
 pub mod judge;
 pub mod proto;
 pub mod table;

@@ -1,7 +1,7 @@
 //! What of a policy the guard's supervisor and Landlock hold, as the guard is told it.
 
 use super::GUARD_PATH;
-use super::seccomp::{SeccompArch, seccomp_program};
+use super::seccomp::{SeccompArch, SeccompWants, seccomp_program};
 use crate::policy::{ANYWHERE_NAMES, ExecPolicy, FilePolicy, Policy};
 use crate::spec::AbsPath;
 use kotak_guard::proto::{BpfInsn, ExecPlan, FileNode, FileRules};
@@ -55,8 +55,15 @@ pub(super) fn exec_plan(policy: &Policy) -> Option<ExecPlan> {
 }
 
 /// The programs that every exec loads, for what of this policy is supervised.
-pub(super) fn filters(_policy: &Policy, arch: SeccompArch) -> Vec<Vec<BpfInsn>> {
-    seccomp_program(arch)
+pub(super) fn filters(policy: &Policy, arch: SeccompArch) -> Vec<Vec<BpfInsn>> {
+    let supervised = policy.lack().is_none();
+    let restricted = policy.exec().is_some();
+    let wants = SeccompWants {
+        supervise_files: supervised,
+        supervise_exec: supervised && restricted,
+        close_memfd_exec: restricted,
+    };
+    seccomp_program(arch, wants)
 }
 
 fn bytes(paths: &[AbsPath]) -> Vec<Vec<u8>> {

@@ -87,10 +87,10 @@ fn a_malformed_spec_is_refused_by_field_and_a_good_one_runs() {
             .refused(2, "SPEC_MALFORMED");
         assert!(!desk.marker().exists(), "{bad}");
     }
-    let unenforced = good.replacen('{', r#"{"execGrantRoots":["/opt/x"],"#, 1);
+    let unenforced = good.replacen('{', r#"{"resources":{"processes":9},"#, 1);
     let finished = desk.feed(&args, unenforced.as_bytes());
     finished.refused(2, "FIELD_NOT_ENFORCED");
-    assert!(finished.stderr.contains("execGrantRoots"), "{finished:?}");
+    assert!(finished.stderr.contains("resources"), "{finished:?}");
     let pattern = good.replacen('{', r#"{"egressAllowlist":["example.org","*.com"],"#, 1);
     let finished = desk.feed(&args, pattern.as_bytes());
     finished.refused(2, "SPEC_HOST_PATTERN_INVALID");

@@ -326,6 +326,19 @@ mod tests {
     }
 
     #[test]
+    fn whatever_a_policy_holds_can_neither_be_made_nor_changed() {
+        // REQ SP-1: by the same judge as the guard's.
+        let policy = dispatch(&context());
+        assert!(policy.files().protected.len() > 7);
+        for held in &policy.files().protected {
+            for at in [held.clone(), held.join("below")] {
+                let found = explain_path(&policy, &host(), &at);
+                assert!(!found.create.allowed && !found.write.allowed, "{found:?}");
+            }
+        }
+    }
+
+    #[test]
     fn the_rule_is_named_and_a_symlink_is_followed() {
         let policy = dispatch(&context());
         let of = |at: &str| explain_path(&policy, &host(), &path(at));

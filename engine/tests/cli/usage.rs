@@ -159,6 +159,25 @@ fn rules_and_grants_that_make_no_sense_are_refused_by_name() {
     }
 }
 
+// REQ BW-4, SW-3
+#[test]
+fn what_only_a_sandbox_can_hold_is_refused_without_one() {
+    let desk = Desk::new();
+    for options in [
+        &["--profile", "dispatch"][..],
+        &["--filename-rule", "*.key"],
+        &["--exec-restriction", "writable"],
+    ] {
+        let none = [options, &["--backend", "none"]].concat();
+        refused_without_running(&desk, &none, 2, "FIELD_NOT_ENFORCED");
+        let off = [options, &["--sandbox", "off"]].concat();
+        refused_without_running(&desk, &off, 2, "FIELD_NOT_ENFORCED");
+    }
+    desk.finish(&leave_marker(&["--backend", "none"]))
+        .succeeded();
+    assert!(desk.marker().exists());
+}
+
 // REQ BW-5, SP-1
 #[test]
 fn a_path_is_explained_by_its_rule_and_nothing_is_launched() {

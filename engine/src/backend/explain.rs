@@ -1,11 +1,11 @@
 //! What may be done with one path in a session, and which rule says so. Pure: the policy, and the
 //! host's file system through [`HostFs`] for the symlinks on the way.
 
-use super::judge::{Deed, Verdict, verdict};
+use super::judge::{Deed, Rules, Verdict};
 use super::supervised::file_rules;
 use crate::policy::{Access, Bind, BindRole, ExecPolicy, HostFs, Policy, leads_to};
 use crate::spec::AbsPath;
-use kotak_guard::proto::Rule;
+use kotak_guard::proto::{FileRules, Rule};
 use serde::Serialize;
 
 /// What may be done with a path.
@@ -105,12 +105,12 @@ pub fn explain_path(policy: &Policy, host: &dyn HostFs, path: &AbsPath) -> PathE
         Some(rules) => {
             for (answer, deed) in judged {
                 // A rule of the guard's comes before the mount's refusal.
-                match verdict(&rules, &real, deed) {
+                match judge(&rules, &real, deed) {
                     Verdict::Allow => {}
-                    Verdict::Content if answer.allowed => {
+                    Verdict::Content(_) if answer.allowed => {
                         answer.why = "with harmless content only: git acts by it".to_owned();
                     }
-                    Verdict::Content => {}
+                    Verdict::Content(_) => {}
                     Verdict::Refuse(rule) => *answer = no(words(&rule)),
                 }
             }
@@ -138,6 +138,15 @@ pub fn explain_path(policy: &Policy, host: &dyn HostFs, path: &AbsPath) -> PathE
         write,
         create,
         execute,
+    }
+}
+
+/// As the guard judges it when it happens.
+fn judge(rules: &FileRules, path: &AbsPath, deed: Deed) -> Verdict {
+    match Rules::new(rules) {
+        Ok(rules) => rules.verdict(path.as_bytes(), deed),
+        // The guard refuses such rules, and with them the session.
+        Err(error) => Verdict::Refuse(Rule::Undecided(error.to_string())),
     }
 }
 
@@ -313,6 +322,19 @@ mod tests {
             ("/proc/1/mem", [true, false, false, false]),
         ] {
             assert_eq!(answers(&policy, at), expected, "{at}");
+        }
+    }
+
+    #[test]
+    fn whatever_a_policy_holds_can_neither_be_made_nor_changed() {
+        // REQ SP-1: by the same judge as the guard's.
+        let policy = dispatch(&context());
+        assert!(policy.files().protected.len() > 7);
+        for held in &policy.files().protected {
+            for at in [held.clone(), held.join("below")] {
+                let found = explain_path(&policy, &host(), &at);
+                assert!(!found.create.allowed && !found.write.allowed, "{found:?}");
+            }
         }
     }
 

@@ -20,31 +20,57 @@ pub(super) enum Deed {
 pub(super) enum Verdict {
     /// Nothing against it.
     Allow,
-    /// It depends on the content.
-    Content,
+    /// It depends on the content of this file of git's.
+    Content(&'static str),
     /// No.
     Refuse(Rule),
 }
 
-/// Judges a canonical path.
-pub(super) fn verdict(rules: &FileRules, path: &AbsPath, deed: Deed) -> Verdict {
-    let here = std::iter::once(path.clone());
-    let zone = here.chain(path.ancestors()).find(|at| {
-        let at = at.as_bytes();
-        rules
-            .roots
-            .iter()
-            .chain(&rules.exempt)
-            .any(|zone| zone == at)
-    });
-    let Some(root) = zone.filter(|zone| rules.roots.iter().any(|root| root == zone.as_bytes()))
-    else {
-        return Verdict::Allow;
-    };
-    protected(rules, path, deed)
-        .or_else(|| anywhere(rules, path, &root))
-        .or_else(|| name(rules, path, &root))
-        .map_or_else(|| git(rules, path), Verdict::Refuse)
+/// The rules, ready for use.
+#[derive(Debug)]
+pub(super) struct Rules<'a>(&'a FileRules);
+
+/// The rules cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("the filename rule {glob:?} is no pattern")]
+pub(super) struct RulesError {
+    glob: String,
+    #[source]
+    source: globset::Error,
+}
+
+impl<'a> Rules<'a> {
+    /// Checks the globs.
+    pub(super) fn new(rules: &'a FileRules) -> Result<Self, RulesError> {
+        for glob in rules.names.iter().chain(&rules.exceptions) {
+            filename_glob(glob).map_err(|source| RulesError {
+                glob: glob.clone(),
+                source,
+            })?;
+        }
+        Ok(Self(rules))
+    }
+
+    /// What they say of a canonical path.
+    pub(super) fn verdict(&self, path: &[u8], deed: Deed) -> Verdict {
+        let rules = self.0;
+        let Ok(path) = AbsPath::new(path) else {
+            return Verdict::Allow;
+        };
+        let is_in =
+            |zones: &[Vec<u8>], at: &AbsPath| zones.iter().any(|zone| zone == at.as_bytes());
+        let here = std::iter::once(path.clone());
+        let zone = here
+            .chain(path.ancestors())
+            .find(|at| is_in(&rules.roots, at) || is_in(&rules.exempt, at));
+        let Some(root) = zone.filter(|zone| is_in(&rules.roots, zone)) else {
+            return Verdict::Allow;
+        };
+        protected(rules, &path, deed)
+            .or_else(|| anywhere(rules, &path, &root))
+            .or_else(|| name(rules, &path, &root))
+            .map_or_else(|| git(rules, &path), Verdict::Refuse)
+    }
 }
 
 fn protected(rules: &FileRules, path: &AbsPath, deed: Deed) -> Option<Rule> {
@@ -107,8 +133,10 @@ fn git(rules: &FileRules, path: &AbsPath) -> Verdict {
     }
     let parts: Vec<&[u8]> = path.components().collect();
     match parts.as_slice() {
-        [.., b".git"] => Verdict::Content,
-        [.., b".git", b"config" | b"config.worktree" | b"commondir"] => Verdict::Content,
+        [.., b".git"] => Verdict::Content(".git"),
+        [.., b".git", b"config" | b"config.worktree" | b"commondir"] => {
+            Verdict::Content("configuration")
+        }
         [.., b".git", b"hooks", hook] if !hook.ends_with(b".sample") => {
             Verdict::Refuse(Rule::Git("the hooks of a repository".to_owned()))
         }

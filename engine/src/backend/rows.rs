@@ -167,9 +167,13 @@ fn exec_row(policy: &Policy) -> (Level, String) {
             format!(" and in {}, as granted", paths.join(", "))
         }
     };
-    let text = format!(
+    let mut text = format!(
         "programs run only where nothing can be written{granted}; {} dangerous programs never do",
         exec.denied.len()
     );
+    for (_, why) in &exec.left_out {
+        text.push_str("; left out: ");
+        text.push_str(why);
+    }
     (Level::On, text)
 }

@@ -5,7 +5,7 @@ use super::host::HostView;
 use crate::backend::native_plan;
 use crate::error::Coded;
 use crate::policy::{HostContext, KotakPaths, OsHostFs, resolve};
-use crate::probe::{TrialOutcome, TrialRequest, TrialRunner};
+use crate::probe::{SupervisionLack, TrialOutcome, TrialRequest, TrialRunner};
 use crate::process::{LaunchError, native};
 use crate::spec::{AbsPath, EnvPolicy, Mode, TerminalFiles, TerminalRequest, ValidSpec};
 use std::path::Path;
@@ -39,6 +39,24 @@ impl ProductionTrial {
         match self.host.dirs.prepare_run() {
             Ok(()) => builder.tempdir_in(&self.host.dirs.run),
             Err(_) => builder.tempdir(),
+        }
+    }
+
+    /// The trial; where the guard refuses to supervise, once more without, so that what does not
+    /// need it can still be had, and is told apart.
+    fn try_both(&self, request: &TrialRequest) -> Result<TrialOutcome, String> {
+        let first = self.try_run(request)?;
+        match first {
+            TrialOutcome::GuardRefused(_) if SupervisionLack::of(&request.facts).is_none() => {
+                let mut plain = request.clone();
+                plain.facts.files_supervised = Some(false);
+                match self.try_run(&plain)? {
+                    TrialOutcome::Ready(report) => Ok(TrialOutcome::Ready(report)),
+                    // The first told more.
+                    _ => Ok(first),
+                }
+            }
+            _ => Ok(first),
         }
     }
 
@@ -120,7 +138,7 @@ pub(super) fn remove_leftovers(run_dir: &Path) {
 
 impl TrialRunner for ProductionTrial {
     fn run(&self, request: &TrialRequest) -> TrialOutcome {
-        self.try_run(request)
+        self.try_both(request)
             .unwrap_or_else(TrialOutcome::SpawnFailed)
     }
 }

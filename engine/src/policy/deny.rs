@@ -3,7 +3,9 @@
 
 mod hold;
 
-use self::hold::{hold_entry, hold_unreadable, not_visible, protect, protect_mandatory};
+use self::hold::{
+    hold_entry, hold_secret, hold_unreadable, not_visible, protect, protect_mandatory,
+};
 use super::files::Claim;
 use super::gap::GapKind;
 use super::git::{SEARCH_ENTRIES, Search};
@@ -213,6 +215,13 @@ impl Denials {
         let implied: Vec<(&Entry, Claim)> = mandatory.chain(searched).collect();
         for (entry, claim) in &implied {
             protect_mandatory(layout, entry, *claim);
+        }
+        for (entry, own) in &self.secrets {
+            // One that is there cannot be overwritten, also not when the host puts a new one there
+            // that its mask does not hide. Kotak's own cannot be planted.
+            if *own || matches!(entry.walk.end, End::Found { .. }) {
+                hold_secret(layout, entry);
+            }
         }
         // Symlinks are judged when everything stands: one inside a protected directory is closed.
         let explicit = self.explicit.iter().map(|entry| (entry, Claim::Explicit));

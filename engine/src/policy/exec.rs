@@ -7,7 +7,7 @@ use super::layout::{Layout, Place};
 use super::protect::ANYWHERE;
 use super::walk::{End, walk};
 use super::{Access, BindRole, NodeKind, PathRole, PolicyError};
-use crate::spec::{AbsPath, Mode};
+use crate::spec::{AbsPath, Mode, ValidSpec};
 use std::collections::BTreeSet;
 
 /// Entries of one directory that are given one by one; of a larger one none is, so that nothing
@@ -23,6 +23,8 @@ pub struct ExecPolicy {
     pub(crate) grants: Vec<AbsPath>,
     /// Programs in those trees that never run, canonical.
     pub(crate) denied: Vec<AbsPath>,
+    /// Approved trees that make no sense in this session, with why: none of them is given.
+    pub(crate) left_out: Vec<(AbsPath, String)>,
 }
 
 /// Directories of the system's programs.
@@ -93,12 +95,19 @@ const MULTI_CALL: [&str; 3] = ["busybox", "toybox", "coreutils"];
 pub(super) fn exec_policy(
     layout: &Layout<'_>,
     denials: &Denials,
+    spec: &ValidSpec,
     grants: &[AbsPath],
-    mode: Mode,
 ) -> Result<ExecPolicy, PolicyError> {
     let mut granted = BTreeSet::new();
     for path in grants {
-        granted.insert(grant(layout, denials, path, mode)?);
+        granted.insert(grant(layout, denials, path, spec.mode())?);
+    }
+    let mut left_out = Vec::new();
+    for path in spec.approved() {
+        match grant(layout, denials, path, spec.mode()) {
+            Ok(found) => drop(granted.insert(found)),
+            Err(error) => left_out.push((path.clone(), error.to_string())),
+        }
     }
     let open: Vec<&AbsPath> = layout
         .places
@@ -134,6 +143,7 @@ pub(super) fn exec_policy(
         allowed: allowed.into_iter().collect(),
         grants: granted.into_iter().collect(),
         denied: dangerous(layout),
+        left_out,
     })
 }
 

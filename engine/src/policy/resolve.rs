@@ -70,9 +70,7 @@ pub fn resolve(
     let kernel = layout.kernel_controls();
     let exec = match spec.exec() {
         ValidExec::Anywhere => None,
-        ValidExec::ReadOnly { grants } => {
-            Some(exec_policy(&layout, &denials, grants, spec.mode())?)
-        }
+        ValidExec::ReadOnly { grants } => Some(exec_policy(&layout, &denials, spec, grants)?),
     };
     let rules = spec.filename_rules();
     let files = layout.file_policy(rules.globs(), rules.exceptions());

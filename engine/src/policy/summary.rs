@@ -102,8 +102,8 @@ fn makes(files: &FilePolicy) -> Vec<String> {
         return all;
     }
     all.push(
-        "Can not make **git hooks**, **editor settings** or **agent settings** there, nor change \
-         what git runs, in new repositories neither."
+        "Can not make **git hooks**, **editor settings** or **agent settings** there, also not in \
+         new repositories."
             .to_owned(),
     );
     if !files.names.is_empty() {

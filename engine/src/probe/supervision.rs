@@ -25,6 +25,8 @@ pub enum SupervisionLack {
     KillableWait,
     /// Yama's `ptrace_scope` forbids it.
     PtraceScope(u32),
+    /// The kernel has all of it, and in the trial sandbox it did not work.
+    Trial,
 }
 
 impl SupervisionLack {
@@ -37,10 +39,11 @@ impl SupervisionLack {
         if !facts.seccomp_wait_killable {
             return Some(Self::KillableWait);
         }
-        facts
-            .ptrace_scope
-            .filter(|scope| *scope >= PTRACE_ADMIN)
-            .map(Self::PtraceScope)
+        let closed = facts.ptrace_scope.filter(|scope| *scope >= PTRACE_ADMIN);
+        if let Some(scope) = closed {
+            return Some(Self::PtraceScope(scope));
+        }
+        (facts.files_supervised == Some(false)).then_some(Self::Trial)
     }
 
     /// What is missing, as a clause.
@@ -60,6 +63,11 @@ impl SupervisionLack {
                 "the kernel forbids the guard to read the paths of system calls \
                  (kernel.yama.ptrace_scope is {scope})"
             ),
+            Self::Trial => {
+                "the kernel has what it needs, but the guard could not refuse a name in the trial \
+                 sandbox"
+                    .to_owned()
+            }
         }
     }
 
@@ -74,6 +82,10 @@ impl SupervisionLack {
             Self::PtraceScope(PTRACE_NONE..) => Fix::words(
                 "Set kernel.yama.ptrace_scope to 1 where it is set at start-up \
                  (/etc/sysctl.d), and start the machine anew: it cannot be lowered before.",
+            ),
+            Self::Trial => Fix::words(
+                "Look for a security module or a container's filter that keeps a process from \
+                 supervising its children, then probe again.",
             ),
             Self::PtraceScope(_) => Fix::command(
                 "Let programs look into what they started themselves.",
@@ -131,6 +143,11 @@ mod tests {
             of(|facts| facts.seccomp_wait_killable = false),
             Some(SupervisionLack::KillableWait)
         );
+        assert_eq!(
+            of(|facts| facts.files_supervised = Some(false)),
+            Some(SupervisionLack::Trial)
+        );
+        assert_eq!(of(|facts| facts.files_supervised = Some(true)), None);
         for (scope, lack) in [
             (0, None),
             (1, None),

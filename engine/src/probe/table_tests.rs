@@ -87,6 +87,7 @@ fn a_host_with_everything_reports_everything() {
             seccomp_notify: true,
             seccomp_wait_killable: true,
             ptrace_scope: None,
+            files_supervised: Some(true),
             uid: 1000,
         }
     );
@@ -356,7 +357,10 @@ fn filename_rules_are_told_to_hold_only_when_the_trial_shows_it() {
     let blind = FakeHost::debian().but(|host| {
         host.trial = TrialOutcome::Ready(Box::default());
     });
-    let found = of(blind);
+    let report = blind.report();
+    assert!(native(&report).available, "only what needs them is refused");
+    assert_eq!(report.facts.files_supervised, Some(false));
+    let found = row(&report, "filename-rules").clone();
     assert_eq!(found.status, RowStatus::Missing, "{found:?}");
     assert!(found.cause.unwrap().contains("could not refuse"));
     let untried = of(FakeHost::debian().but(|host| {

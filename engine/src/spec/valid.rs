@@ -24,6 +24,7 @@ pub struct ValidSpec {
     pub(crate) purpose: Purpose,
     pub(crate) filenames: ValidFilenameRules,
     pub(crate) exec: ValidExec,
+    pub(crate) approved: Vec<AbsPath>,
 }
 
 /// What kind of sandbox the spec describes.
@@ -229,6 +230,20 @@ impl ValidSpec {
     #[must_use]
     pub fn exec(&self) -> &ValidExec {
         &self.exec
+    }
+
+    /// Folders that the operator approved for the workspace or the session, beside the grants of
+    /// the spec. One that makes no sense in this session is left out of it, and does not refuse it.
+    #[must_use]
+    pub fn approved(&self) -> &[AbsPath] {
+        &self.approved
+    }
+
+    /// Adds an approved folder; without an exec restriction it means nothing.
+    pub fn approve(&mut self, folder: AbsPath) {
+        if !self.approved.contains(&folder) {
+            self.approved.push(folder);
+        }
     }
 
     /// The field that asks for rules about files that only a sandbox can hold.

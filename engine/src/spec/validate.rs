@@ -103,6 +103,7 @@ impl SandboxSpec {
                 self.exec_restriction,
                 self.exec_grant_roots.iter().map(|path| path.as_bytes()),
             )?,
+            approved: Vec::new(),
         })
     }
 
@@ -268,6 +269,7 @@ impl ValidSpec {
                     .iter()
                     .map(|path| path.as_os_str().as_encoded_bytes()),
             )?,
+            approved: Vec::new(),
         })
     }
 }

@@ -87,10 +87,10 @@ fn a_malformed_spec_is_refused_by_field_and_a_good_one_runs() {
             .refused(2, "SPEC_MALFORMED");
         assert!(!desk.marker().exists(), "{bad}");
     }
-    let unenforced = good.replacen('{', r#"{"execGrantRoots":["/opt/x"],"#, 1);
+    let unenforced = good.replacen('{', r#"{"resources":{"processes":9},"#, 1);
     let finished = desk.feed(&args, unenforced.as_bytes());
     finished.refused(2, "FIELD_NOT_ENFORCED");
-    assert!(finished.stderr.contains("execGrantRoots"), "{finished:?}");
+    assert!(finished.stderr.contains("resources"), "{finished:?}");
     let pattern = good.replacen('{', r#"{"egressAllowlist":["example.org","*.com"],"#, 1);
     let finished = desk.feed(&args, pattern.as_bytes());
     finished.refused(2, "SPEC_HOST_PATTERN_INVALID");
@@ -157,6 +157,25 @@ fn rules_and_grants_that_make_no_sense_are_refused_by_name() {
             refused_without_running(&desk, &dispatch, 2, code);
         }
     }
+}
+
+// REQ BW-4, SW-3
+#[test]
+fn what_only_a_sandbox_can_hold_is_refused_without_one() {
+    let desk = Desk::new();
+    for options in [
+        &["--profile", "dispatch"][..],
+        &["--filename-rule", "*.key"],
+        &["--exec-restriction", "writable"],
+    ] {
+        let none = [options, &["--backend", "none"]].concat();
+        refused_without_running(&desk, &none, 2, "FIELD_NOT_ENFORCED");
+        let off = [options, &["--sandbox", "off"]].concat();
+        refused_without_running(&desk, &off, 2, "FIELD_NOT_ENFORCED");
+    }
+    desk.finish(&leave_marker(&["--backend", "none"]))
+        .succeeded();
+    assert!(desk.marker().exists());
 }
 
 // REQ BW-5, SP-1

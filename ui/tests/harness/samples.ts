@@ -164,6 +164,7 @@ export const usualHost: HostReport = {
     seccompNotify: true,
     seccompWaitKillable: true,
     ptraceScope: 1,
+    filesSupervised: true,
     uid: 1000,
   },
   probedAtMs: NOON,

@@ -156,3 +156,16 @@ pub(super) fn hold_entry(layout: &mut Layout<'_>, entry: &Entry, claim: Claim) {
         layout.hold(&entry.path, claim);
     }
 }
+
+/// Lets the supervisor hold a secret in both spellings; for reads its mask does.
+pub(super) fn hold_secret(layout: &mut Layout<'_>, entry: &Entry) {
+    let resolved = match &entry.walk.end {
+        End::Found { path, .. } | End::Missing { path, .. } => path,
+        End::Unknown { .. } => return,
+    };
+    // A symlink on the way is no gap of protection: what it leads to is hidden where it is.
+    let links = entry.walk.links.iter().map(|(link, _)| link);
+    for path in links.chain([resolved, &entry.path]) {
+        layout.hold(path, Claim::Mandatory);
+    }
+}

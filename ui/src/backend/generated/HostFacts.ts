@@ -33,6 +33,10 @@ seccompWaitKillable: boolean,
  */
 ptraceScope: number | null, 
 /**
+ * Whether the guard of the trial sandbox could refuse a name; absent where no trial ran.
+ */
+filesSupervised: boolean | null, 
+/**
  * The real user id.
  */
 uid: number, };

@@ -137,7 +137,7 @@ pub(super) fn ready(plan: &NativePlan) -> ReadyReport {
         landlock_abi: 7,
         abstract_unix_scoped: true,
         signals_scoped: true,
-        seccomp_programs: 1,
+        seccomp_programs: u32::try_from(plan.setup.seccomp.len()).unwrap(),
         files_supervised: true,
         exec_restricted: plan.setup.exec.is_some(),
     }

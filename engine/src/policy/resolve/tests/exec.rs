@@ -183,6 +183,27 @@ fn a_grant_that_makes_no_sense_is_refused_with_its_reason() {
 }
 
 #[test]
+fn an_approved_folder_that_makes_no_sense_here_is_left_out_and_refuses_nothing() {
+    // REQ UI-7
+    let mut host = with_code();
+    host.dir("/home/u/code/target").dir("/home/u/other");
+    let fields = restricted(r#""bindMounts": [{"hostPath": "/home/u/code"}]"#);
+    let mut spec = binds_spec(&fields);
+    for folder in ["/home/u/code/target", "/home/u/other", "/home/u/gone"] {
+        spec.approve(path(folder));
+    }
+    let policy = resolve(&spec, &context(), &host).unwrap();
+    assert!(is_allowed(&policy, "/home/u/code/target/prog"));
+    assert!(!is_allowed(&policy, "/home/u/other/prog"));
+    let exec = policy.exec.as_ref().unwrap();
+    let left: Vec<_> = exec.left_out.iter().map(|(at, _)| at.to_string()).collect();
+    assert_eq!(left, ["/home/u/other", "/home/u/gone"]);
+    // The control: named by the spec it is an error.
+    let named = format!(r#"{fields}, "execGrantRoots": ["/home/u/other"]"#);
+    assert_eq!(code(binds(&host, &named)), "EXEC_GRANT_INVALID");
+}
+
+#[test]
 fn dangerous_programs_are_refused_where_they_really_are_and_never_a_shell_of_many() {
     // REQ SB-5
     let mut host = with_code();

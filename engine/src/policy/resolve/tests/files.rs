@@ -87,6 +87,28 @@ fn protected_paths_are_held_whether_they_exist_or_not_in_both_spellings() {
 }
 
 #[test]
+fn a_secret_that_is_there_cannot_be_overwritten_and_kotaks_own_cannot_be_planted() {
+    let mut host = with_code();
+    host.file("/home/u/.netrc", "")
+        .dir("/home/u/dot/aws")
+        .link("/home/u/.aws", "dot/aws");
+    let policy = terminal(&host, "/home/u/code").unwrap();
+    for held in [
+        "/home/u/.netrc",
+        "/home/u/.aws",
+        "/home/u/dot/aws",
+        // None of these exists, and another launch may look there.
+        "/home/u/.local/state/kotak",
+        "/home/u/.config/kotak",
+        "/home/u/.cache/kotak",
+    ] {
+        assert!(protects(&policy, held), "{held}");
+    }
+    // The control: a login that is not there can be made inside, and only there is it known.
+    assert!(!protects(&policy, "/home/u/.npmrc"));
+}
+
+#[test]
 fn what_the_supervisor_closes_is_a_gap_where_the_kernel_has_none() {
     // REQ BW-4: a terminal runs, and says what is missing.
     let mut host = with_code();

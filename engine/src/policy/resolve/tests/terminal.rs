@@ -141,8 +141,8 @@ fn the_sentences_of_a_terminal_say_what_it_may_do() {
         policy.sentences,
         [
             "Can write to **~/code** and **your home**, but not to **1 protected path**.",
-            "Can not make **git hooks**, **editor settings** or **agent settings** there, nor change \
-             what git runs, in new repositories neither.",
+            "Can not make **git hooks**, **editor settings** or **agent settings** there, also not in \
+             new repositories.",
             "Can read **the system**; other homes, mounted disks and the host's sockets are hidden.",
             "Can not read **~/.ssh**, **~/.aws** and **~/.kube**.",
             "Reaches **any host**, as you do; the network is not observed.",

@@ -21,6 +21,7 @@ pub struct ValidSpec {
     pub(crate) runner_state: Vec<AbsPath>,
     pub(crate) env: ValidEnv,
     pub(crate) grants: Vec<Grant>,
+    pub(crate) exec: ValidExec,
 }
 
 /// What kind of sandbox the spec describes.
@@ -47,6 +48,19 @@ pub struct ValidBind {
     pub path: AbsPath,
     /// Read-only in every mode.
     pub read_only: bool,
+}
+
+/// The checked exec restriction (REQ BW-6).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum ValidExec {
+    /// Programs run wherever they are.
+    #[default]
+    Anywhere,
+    /// None runs from what can be written, except below these trees.
+    ReadOnly {
+        /// What the operator granted, as listed, each once.
+        grants: Vec<AbsPath>,
+    },
 }
 
 /// The checked environment policy.
@@ -173,12 +187,19 @@ impl ValidSpec {
     pub fn env(&self) -> &ValidEnv {
         &self.env
     }
+
+    /// From where programs may run (REQ BW-6).
+    #[must_use]
+    pub fn exec(&self) -> &ValidExec {
+        &self.exec
+    }
 }
 
 pub(super) fn grants_field(grants: &[Grant]) -> Option<&'static str> {
     grants.first().map(|grant| match grant {
         Grant::PortIn(_) | Grant::PortOut(_) => "portForwards",
         Grant::Socket(_) => "socketGrants",
+        Grant::Exec(_) => "execGrantRoots",
     })
 }
 

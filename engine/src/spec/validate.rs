@@ -5,7 +5,7 @@ use super::valid::grants_field;
 use super::{
     AbsPath, EnvPolicy, ExecRestriction, Form, Grant, HostPattern, NetworkMode, PortForward,
     Resources, SandboxSpec, SessionId, SocketGrant, SpecError, TerminalRequest, ValidBind,
-    ValidEnv, ValidSpec, WorkspaceId, grants,
+    ValidEnv, ValidExec, ValidSpec, WorkspaceId, grants,
 };
 
 /// Places that every sandbox has of its own, so nothing of the host's can be granted there.
@@ -95,6 +95,7 @@ impl SandboxSpec {
             env: env(&self.env_policy)?,
             // A run always has a network of its own, so these can be kept.
             grants: granted(&self.port_forwards, &self.socket_grants)?,
+            exec: ValidExec::Anywhere,
         })
     }
 
@@ -254,6 +255,7 @@ impl ValidSpec {
                 .collect::<Result<_, _>>()?,
             env: env(&request.env_policy)?,
             grants,
+            exec: ValidExec::Anywhere,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Connections and refusals over time.
 
-use super::read::number;
+use super::read::{CONNECTIONS, number};
 use crate::api::{RefusedHost, Timeline};
 use crate::egress::journal::FLOOD_SLOT_MS;
 use crate::store::row::millis;
@@ -145,11 +145,11 @@ pub(in crate::store) fn timeline(
             *sum = sum.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
         });
     }
-    let mut statement = connection.prepare_cached(
+    let mut statement = connection.prepare_cached(&format!(
         "SELECT slot_ms, outcome, sum(count) FROM activity_flood
          WHERE (?1 IS NULL OR session_id = ?1) AND slot_ms >= ?2 AND slot_ms < ?3
-         GROUP BY slot_ms, outcome",
-    )?;
+            AND {CONNECTIONS} GROUP BY slot_ms, outcome"
+    ))?;
     let first_slot = window.from_ms.saturating_sub(FLOOD_SLOT_MS - 1);
     let mut rows = statement.query(params![
         session,

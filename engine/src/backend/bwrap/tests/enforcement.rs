@@ -138,6 +138,8 @@ pub(super) fn ready(plan: &NativePlan) -> ReadyReport {
         abstract_unix_scoped: true,
         signals_scoped: true,
         seccomp_programs: 1,
+        files_supervised: false,
+        exec_restricted: false,
     }
 }
 

@@ -203,7 +203,7 @@ pub struct ActivityPage {
     pub bound: String,
 }
 
-/// Connections and refusals over time, in equal steps.
+/// What happened over time, in equal steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, TS)]
 #[serde(rename_all = "camelCase")]
 pub struct Timeline {
@@ -215,8 +215,10 @@ pub struct Timeline {
     pub step_ms: u64,
     /// Allowed connections per step.
     pub allowed: Vec<u32>,
-    /// Refusals per step.
+    /// Refused connections per step.
     pub refused: Vec<u32>,
+    /// Refused files and programs per step.
+    pub files: Vec<u32>,
     /// The most refused hosts, most first, at most 20.
     pub hosts: Vec<RefusedHost>,
 }

@@ -303,10 +303,10 @@ mod tests {
             "process-exec",
             "/w/x",
             RefusalRule::Exec,
-            "runs from a folder that can be written",
+            "in a folder that it can write",
             None,
         );
-        assert!(in_words(&program).contains("  refused  run /w/x  runs from a folder"));
+        assert!(in_words(&program).contains("  refused  run /w/x  in a folder"));
         let mut seen = Seen::default();
         let line = seen.line(&program, true).unwrap().unwrap();
         let json: serde_json::Value = serde_json::from_str(&line).unwrap();

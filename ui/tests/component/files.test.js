@@ -178,7 +178,7 @@ test("the policy lists approved folders as they stand, and a revoked one until t
     await grants.nth(2).waitFor();
     assert.match(
       await page.getByLabel("Enforcement").innerText(),
-      /Exec restriction\s+in part[^]*interpreters/,
+      /Exec restriction\s+in part[^]*Interpreters/,
     );
     assert.match(await flat(grants.nth(0)), /node_modules\/\.bin Revoke in force · for the workspace/);
     assert.match(await flat(grants.nth(1)), /target Revoke from the next start · for this session/);

@@ -1,5 +1,6 @@
 //! The adapters: how a checked spec becomes a running tree under one backend.
 
+use super::exec_grants::Joined;
 use super::host::{HostView, own_namespaces};
 use super::network::PreparedNetwork;
 use crate::backend::{
@@ -27,6 +28,10 @@ pub(super) struct Launched {
     pub(super) enforcement: Option<Enforcement>,
     /// The rules of a network that waits for its proxies.
     pub(super) network: Option<PreparedNetwork>,
+    /// Approved folders; absent where programs run wherever they are.
+    pub(super) exec: Option<Vec<Joined>>,
+    /// Programs that never run, wherever they lie.
+    pub(super) always_refused: Vec<Vec<u8>>,
     pub(super) details: BTreeMap<String, serde_json::Value>,
 }
 
@@ -57,6 +62,8 @@ pub(super) enum Prepared {
         plan: Box<NativePlan>,
         /// The network's rules; absent where it is open.
         network: Option<PreparedNetwork>,
+        /// Approved folders; absent where programs run wherever they are.
+        exec: Option<Vec<Joined>>,
     },
 }
 
@@ -92,7 +99,15 @@ impl Prepared {
     pub(super) async fn launch(self) -> Result<Launched, LaunchError> {
         match self {
             Self::None { cwd, env } => NoSandboxAdapter::launch(cwd, env).await,
-            Self::Native { plan, network } => NativeSandboxAdapter::launch(*plan, network).await,
+            Self::Native {
+                plan,
+                network,
+                exec,
+            } => {
+                let mut launched = NativeSandboxAdapter::launch(*plan, network).await?;
+                launched.exec = exec;
+                Ok(launched)
+            }
         }
     }
 }
@@ -171,6 +186,8 @@ impl NoSandboxAdapter {
             env,
             enforcement: None,
             network: None,
+            exec: None,
+            always_refused: Vec::new(),
             details,
         })
     }
@@ -238,6 +255,7 @@ impl NativeSandboxAdapter {
         Ok(Prepared::Native {
             plan: Box::new(plan),
             network,
+            exec: None,
         })
     }
 
@@ -288,6 +306,8 @@ impl NativeSandboxAdapter {
             env: plan.env,
             enforcement: Some(enforcement),
             network,
+            exec: None,
+            always_refused: plan.setup.exec.map(|exec| exec.denied).unwrap_or_default(),
             details,
         })
     }

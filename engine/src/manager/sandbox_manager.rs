@@ -98,7 +98,7 @@ impl SandboxManager {
         let report = self.report();
         let selection = select(request.choice, request.client, &report, self.0.switch)
             .map_err(|error| error.problem())?;
-        let (spec, bridge) = (request.spec.clone(), request.bridge);
+        let (mut spec, bridge) = (request.spec.clone(), request.bridge);
         let shared = Arc::clone(&self.0);
         let backend = selection.backend;
         // Reads the file system, so not on a thread of the runtime.
@@ -106,7 +106,13 @@ impl SandboxManager {
             SandboxBackend::None => NoSandboxAdapter::prepare(&spec, &shared.host),
             SandboxBackend::Native => {
                 shared.networks.check(spec.grants())?;
-                NativeSandboxAdapter::prepare(&spec, bridge, &shared.host, &report)
+                let joined = shared.networks.join_exec(&mut spec, &shared.host);
+                let mut prepared =
+                    NativeSandboxAdapter::prepare(&spec, bridge, &shared.host, &report)?;
+                if let Prepared::Native { exec, .. } = &mut prepared {
+                    *exec = joined;
+                }
+                Ok(prepared)
             }
             SandboxBackend::Microvm => Err(NoStation.problem()),
         })
@@ -150,7 +156,15 @@ impl SandboxManager {
                         }
                     }
                 }
-                let sandbox = Sandbox::new(id.to_owned(), launched, Arc::clone(&self.0.events));
+                if let Some(joined) = launched.exec.take() {
+                    self.0.networks.exec.started(id, joined);
+                }
+                let sandbox = Sandbox::new(
+                    id.to_owned(),
+                    launched,
+                    Arc::clone(&self.0.events),
+                    self.0.networks.refusals(id),
+                );
                 let handle = sandbox.handle();
                 reservation.fill(sandbox);
                 self.0.events.send((id.to_owned(), SandboxEvent::Ready));

@@ -263,6 +263,7 @@ pub(super) fn grants_field(grants: &[Grant]) -> Option<&'static str> {
     grants.first().map(|grant| match grant {
         Grant::PortIn(_) | Grant::PortOut(_) => "portForwards",
         Grant::Socket(_) => "socketGrants",
+        Grant::Exec(_) => "execGrantRoots",
     })
 }
 

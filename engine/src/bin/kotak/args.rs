@@ -62,7 +62,11 @@ forwarded in is opened on 127.0.0.1 of this computer alone, but every user and e
 this computer can connect to it, as to any server there. A socket is named by its whole path, which
 leads through no symbolic link; ssh-agent stands for the agent that SSH_AUTH_SOCK names: programs
 inside can then sign with every key in it, and cannot read the keys. Sockets by which the host is
-controlled (Docker, Podman, systemd, D-Bus, X11, Wayland and the like) are never let in.";
+controlled (Docker, Podman, systemd, D-Bus, X11, Wayland and the like) are never let in.
+
+With --exec a folder is approved: in sessions of the workspace that refuse programs in folders that
+they can write, whatever is written there can then be run. It holds from a session's next start on.
+A folder that holds the home or more than the workspace is never approved.";
 
 const EXPLAIN_HELP: &str = "\
 Without --session this is what a session with the network `allowlist` would do in the current
@@ -244,6 +248,9 @@ pub(crate) struct WhatOptions {
     /// A Unix socket of this computer, reached from inside
     #[arg(long, value_name = "PATH|ssh-agent")]
     pub(crate) socket: Option<String>,
+    /// A folder whose programs may run, though sessions that refuse such programs can write there
+    #[arg(long, value_name = "DIR")]
+    pub(crate) exec: Option<String>,
 }
 
 /// What a session is granted from the start.

@@ -141,7 +141,9 @@ async fn many_programs_run_at_once_in_one_sandbox_each_with_its_own_streams() {
                     found.entry(exec_id).or_default().2 = exit_code;
                 }
                 SandboxEvent::Starting | SandboxEvent::Ready => {}
-                SandboxEvent::Killed { .. } | SandboxEvent::Violation(_) => panic!("{event:?}"),
+                SandboxEvent::Killed { .. }
+                | SandboxEvent::Violation(_)
+                | SandboxEvent::MoreViolations { .. } => panic!("{event:?}"),
             }
         }
         manager.destroy(&id).await.unwrap();

@@ -1,6 +1,6 @@
 //! Looks at a workspace from the host while a session runs in it.
 
-use kotak_tests::field::{Field, tree};
+use kotak_tests::field::{Field, read_file, tree};
 use kotak_tests::stage::SECRET;
 use std::collections::BTreeSet;
 use std::fs;
@@ -72,7 +72,7 @@ impl Oracle {
                 if kind.is_dir() {
                     pending.push(path);
                 } else if kind.is_file()
-                    && fs::read(&path).is_ok_and(|content| holds(&content, SECRET.as_bytes()))
+                    && read_file(&path).is_some_and(|content| holds(&content, SECRET.as_bytes()))
                 {
                     found.insert(format!("{} holds a secret", path.display()));
                 }
@@ -86,8 +86,8 @@ impl Oracle {
         let name = below.file_name()?.to_string_lossy().to_lowercase();
         let shown = below.display();
         if name == "pre.key" && below == Path::new("pre.key") {
-            let content = fs::read(path).ok()?;
-            return (content != b"old\n").then(|| format!("{shown} changed"));
+            let same = read_file(path).is_some_and(|content| content == b"old\n");
+            return (!same).then(|| format!("{shown} changed"));
         }
         let excepted = below.starts_with("deep") && name.ends_with(".pem");
         let forbidden = name == ".env" || name.ends_with(".key") || name.ends_with(".pem");
@@ -100,7 +100,7 @@ impl Oracle {
 
 /// A tree that may change while it is read; none when it is not there.
 fn tree_now(root: &Path) -> Option<Vec<(PathBuf, Option<Vec<u8>>)>> {
-    root.is_dir().then(|| tree(root))
+    fs::read_dir(root).ok().map(|_| tree(root))
 }
 
 /// Git's own, which it does not run.

@@ -107,16 +107,26 @@ fn a_file_with_a_matching_name_cannot_be_reopened_for_writing() {
 }
 
 #[test]
-fn another_name_of_the_same_file_is_refused_too() {
+fn another_name_of_a_protected_file_is_refused_too() {
     // A hard link made on the host before the launch: the content is protected, whatever it is
     // called.
-    judge(&[
-        refused("write", "open :other.txt O_WRONLY 0", DATA, "other.txt")
-            .after("ln pre.key other.txt"),
-        refused("truncate", "truncate :other.txt 0", DATA, "other.txt")
-            .after("ln pre.key other.txt"),
-        same("read", "open :other.txt O_RDONLY 0").after("ln pre.key other.txt"),
-    ]);
+    use crate::cases::{Control, judge_under};
+    for (steps, action) in [
+        ("open :other.txt O_WRONLY 0", DATA),
+        ("truncate :other.txt 0", DATA),
+        ("link :other.txt :third.txt", "file-write-link"),
+    ] {
+        judge_under(
+            &kotak_tests::field::Rules::protecting("c0/safe.txt"),
+            Control::Rules,
+            &[
+                refused("another name", steps, action, "other.txt")
+                    .after("echo safe > safe.txt; ln safe.txt other.txt"),
+                same("a link of another file", "open :other.txt O_WRONLY 0")
+                    .after("ln ok.txt other.txt"),
+            ],
+        );
+    }
 }
 
 #[test]

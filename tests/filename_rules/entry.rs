@@ -27,19 +27,26 @@ fn a_filter_of_ones_own_does_not_let_a_name_through() {
 }
 
 #[test]
-fn nobody_who_hides_from_the_guard_gets_a_name() {
-    judge(&[
-        refused(
-            "open",
-            "undumpable then open :.env O_CREAT|O_WRONLY 0o600",
-            "file-write-create",
-            ".env",
-        ),
-        same(
-            "a permitted name",
-            "undumpable then open :fine O_CREAT|O_WRONLY 0o600",
-        ),
-    ]);
+fn who_hides_from_the_guard_gets_nothing_and_is_told() {
+    // Nobody may read the memory of such a process, so the name is not known.
+    let field = Field::new();
+    let attempt = field.attempt().display().to_string();
+    let words = "undumpable then open :.env O_CREAT|O_WRONLY 0o600";
+    let words: Vec<&str> = std::iter::once(attempt.as_str())
+        .chain(words.split(' '))
+        .collect();
+    let run = field.run(&Rules::names(), &words);
+    assert_eq!(crate::cases::last_answer(&run)["name"], "EACCES", "{run:?}");
+    assert_eq!(field.inventory(), Vec::new());
+    let rows = field.refusals(&run.session);
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    assert!(rows[0].pid > 1, "{rows:?}");
+    let line = format!("'{attempt}' undumpable then open :.env O_CREAT\\|O_WRONLY 0o600");
+    let control = field.outside(&line);
+    assert!(
+        field.work().join(".env").exists(),
+        "the control: {control:?}"
+    );
 }
 
 #[test]

@@ -74,8 +74,8 @@ fn no_call_reaches_into_the_guard() {
         &[
             "ptrace PTRACE_ATTACH 1 0 0",
             "ptrace PTRACE_SEIZE 1 0 0",
-            "process_vm_writev 1 buf 1 buf 1 0",
-            "process_vm_readv 1 buf 1 buf 1 0",
+            "poke 1",
+            "peek 1",
             "prlimit64 1 RLIMIT_NOFILE buf 0",
         ],
     ) {
@@ -101,12 +101,13 @@ fn no_call_reaches_into_the_guard() {
     let control = field.shell(
         &Rules::names(),
         &format!(
-            "'{attempt}' prlimit64 0 RLIMIT_NOFILE 0 buf; sleep 9 & '{attempt}' kill $! SIGKILL"
+            "'{attempt}' prlimit64 0 RLIMIT_NOFILE 0 buf; '{attempt}' peek self; '{attempt}' poke self; \
+             sleep 9 & '{attempt}' kill $! SIGKILL"
         ),
     );
     assert_eq!(
         control.outcome.stdout.matches("\"errno\":0").count(),
-        2,
+        4,
         "{control:?}"
     );
 }
@@ -151,10 +152,13 @@ fn the_session_ends_with_its_guard() {
     let status = child.wait().expect("an end");
     assert!(!status.success(), "{status:?}");
     let sessions = field.stage().kotak().args(["sessions", "--json"]).run();
-    let row = sessions.stdout.lines().find(|line| line.contains(&session));
-    assert!(
-        row.is_some_and(|row| row.contains("killed") || row.contains("guard")),
-        "{sessions:?}"
+    let rows: Vec<Value> = serde_json::from_str(&sessions.stdout).expect("JSON");
+    let row = rows.iter().find(|row| row["id"] == session.as_str());
+    let row = row.unwrap_or_else(|| panic!("not listed: {sessions:?}"));
+    assert_eq!(row["state"], "error", "{row}");
+    assert_eq!(
+        row["errorMessage"], "the session has ended: the guard is gone",
+        "{row}"
     );
     // Nothing writes any more.
     field.prepare("rm tick");

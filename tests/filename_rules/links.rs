@@ -185,7 +185,7 @@ fn a_symlink_that_leads_to_a_matching_name_leads_nowhere() {
             "of a folder's folder",
             "open :d/e/.env O_CREAT|O_WRONLY 0o600",
             CREATE,
-            ".env",
+            "sub/.env",
         )
         .after("ln -s . sub/e; ln -s sub d"),
         refused(

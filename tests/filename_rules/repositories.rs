@@ -38,7 +38,9 @@ fn refused_in(prepare: &str, attempts: &[&str]) {
             !rows.is_empty(),
             "`{attempt}` is not in the history: {run:?}"
         );
-        let control = field.outside(&format!("{GIT}{attempt}"));
+        let free = Field::new();
+        free.prepare(&format!("{GIT}{prepare}"));
+        let control = free.outside(&format!("{GIT}{attempt}"));
         assert!(control.succeeded(), "the control `{attempt}`: {control:?}");
     }
 }
@@ -88,12 +90,12 @@ fn a_protected_repository_stays_where_it_is() {
 fn git_works_in_a_repository_made_inside() {
     let script = format!(
         "{GIT}set -e; git init -q -b main r; cd r; git config user.name me; git config pull.rebase true; \
-         git remote add origin ../other; echo x > f; git add f; git commit -qm one; git branch side; \
+         git remote add origin ../other; echo x > f; ln -s f link; git add f link; git commit -qm one; git config --get core.symlinks || true; git branch side; \
          git branch -u main side; git worktree add -q ../tree side; cd ../tree; echo y > g; git add g; \
          git commit -qm two; cd ../r; git merge -q side; git worktree remove ../tree; cd ..; \
          git clone -q r copy; git -C copy log --format=%s; \
          git -C r -c protocol.file.allow=always submodule --quiet add ../copy sub; git -C r commit -qm sub; \
-         git clone -q --bare r bare.git; git -C r gc -q; git -C r config --get pull.rebase; cat r/sub/f"
+         git clone -q --bare r bare.git; git -C r gc -q; git -C r config --get pull.rebase; cat r/sub/f; readlink copy/link r/sub/link"
     );
     let field = Field::new();
     let control = field.outside(&script);

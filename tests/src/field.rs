@@ -5,7 +5,9 @@ use crate::stage::Stage;
 use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -199,6 +201,8 @@ impl Field {
             .args(["-ec", line])
             .current_dir(self.work())
             .env("HOME", self.stage.home())
+            // The stage's own is planted, and no configuration.
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .status();
         assert!(
             status.is_ok_and(|status| status.success()),
@@ -207,9 +211,6 @@ impl Field {
     }
 
     /// Everything in the workspace, with the content of files and the targets of symlinks.
-    ///
-    /// # Panics
-    /// When it cannot be read.
     #[must_use]
     pub fn inventory(&self) -> Vec<(PathBuf, Option<Vec<u8>>)> {
         tree(&self.work())
@@ -256,23 +257,26 @@ fn refusal(row: Value) -> Refusal {
     }
 }
 
-/// A tree, with the content of files and the targets of symlinks; other files have none.
-///
-/// # Panics
-/// When a directory cannot be read.
+/// A tree, with the content of files and the targets of symlinks; other files, and what goes while
+/// it is read, have none.
 #[must_use]
 pub fn tree(root: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
     let mut found = Vec::new();
     let mut pending = vec![root.to_path_buf()];
     while let Some(dir) = pending.pop() {
-        let entries = fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
-        for entry in entries.flatten() {
+        let entries = fs::read_dir(&dir);
+        assert!(
+            dir != root || entries.is_ok(),
+            "{}: {entries:?}",
+            dir.display()
+        );
+        for entry in entries.into_iter().flatten().flatten() {
             let (path, kind) = (entry.path(), entry.file_type());
             let content = match kind {
                 Ok(kind) if kind.is_symlink() => fs::read_link(&path)
                     .ok()
                     .map(|target| target.as_os_str().as_bytes().to_vec()),
-                Ok(kind) if kind.is_file() => fs::read(&path).ok(),
+                Ok(kind) if kind.is_file() => read_file(&path),
                 _ => None,
             };
             if kind.is_ok_and(|kind| kind.is_dir()) {
@@ -283,4 +287,18 @@ pub fn tree(root: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
     }
     found.sort();
     found
+}
+
+/// What a regular file holds; none for anything else, also when it takes the file's place in
+/// between: nobody waits for the other end of a FIFO.
+#[must_use]
+pub fn read_file(path: &Path) -> Option<Vec<u8>> {
+    let mut file = fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW)
+        .open(path)
+        .ok()?;
+    let mut content = Vec::new();
+    let regular = file.metadata().is_ok_and(|metadata| metadata.is_file());
+    (regular && file.read_to_end(&mut content).is_ok()).then_some(content)
 }

@@ -26,7 +26,10 @@ pub(crate) fn run(name: &str, rest: &[Vec<u8>], results: &HashMap<Vec<u8>, i64>)
             let result = unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
             Ok(answer(name, i64::from(result)))
         }
-        // `self-cwd PATH`: the text `/proc/PID/cwd/PATH` of this process, opened for creation.
+        // `peek PID|self`, `poke PID|self`: eight bytes of the memory of a process, by
+        // process_vm_readv(2) and process_vm_writev(2).
+        "peek" | "poke" => Ok(answer(name, memory(name == "poke", rest))),
+        // `open-in-own-cwd PATH`: the text `/proc/PID/cwd/PATH` of this process, opened for creation.
         "open-in-own-cwd" => {
             let path = String::from_utf8_lossy(rest.first().map_or(b"", Vec::as_slice));
             let path = format!(":/proc/{}/cwd/{path}", std::process::id());
@@ -74,6 +77,29 @@ fn low_copy(bytes: &[u8]) -> Result<i64, String> {
     // SAFETY: the mapping has room for the bytes, and nobody else knows it.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address.cast::<u8>(), bytes.len()) };
     Ok(address as i64)
+}
+
+/// Reads or writes what is at an address of this process, in another or in this one.
+fn memory(write: bool, rest: &[Vec<u8>]) -> i64 {
+    let pid = rest
+        .first()
+        .map(|word| String::from_utf8_lossy(word).into_owned());
+    let pid = pid.and_then(|word| word.parse::<u32>().ok());
+    let (mut own, mut other) = ([0_u8; 8], [1_u8; 8]);
+    let vector = |bytes: &mut [u8; 8]| libc::iovec {
+        iov_base: bytes.as_mut_ptr().cast(),
+        iov_len: bytes.len(),
+    };
+    let (local, remote) = (vector(&mut own), vector(&mut other));
+    let number = if write {
+        libc::SYS_process_vm_writev
+    } else {
+        libc::SYS_process_vm_readv
+    };
+    let pid = i64::from(pid.unwrap_or_else(std::process::id));
+    let local = std::ptr::from_ref(&local) as i64;
+    let remote = std::ptr::from_ref(&remote) as i64;
+    call::raw(number, [pid, local, 1, remote, 1, 0])
 }
 
 /// Loads `return SECCOMP_RET_ALLOW`.

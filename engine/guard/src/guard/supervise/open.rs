@@ -364,10 +364,7 @@ pub(super) fn set_umask(caller: &Caller<'_>) -> Result<(), Stop> {
 }
 
 /// truncate(2).
-pub(super) fn truncate(
-    caller: &Caller<'_>,
-    judged: &Judged<'_>,
-) -> Result<Answer, Stop> {
+pub(super) fn truncate(caller: &Caller<'_>, judged: &Judged<'_>) -> Result<Answer, Stop> {
     let path = caller.path(0)?;
     let length = i64::from_le_bytes(caller.arg(1).to_le_bytes());
     let pinned = match Walk::new(caller, judged.settings).target(None, &path)? {

@@ -59,7 +59,9 @@ impl Staging {
     ) -> Result<(OwnedFd, u32), Stop> {
         self.0.retain(Staged::is_open);
         if self.0.len() >= MOST_STAGED {
-            return Err(undecided("too many files of git's are being written at once"));
+            return Err(undecided(
+                "too many files of git's are being written at once",
+            ));
         }
         let present = read_regular(entry.dir.as_fd(), &entry.name)?;
         let memory = memfd_create(c"git", MFdFlags::MFD_CLOEXEC)?;
@@ -85,8 +87,7 @@ impl Staging {
             file_system: entry.file_system,
         };
         let group = caller.group()?;
-        self.0
-            .retain(|it| (it.group, it.number) != (group, number));
+        self.0.retain(|it| (it.group, it.number) != (group, number));
         let staged = Staged {
             group,
             number,

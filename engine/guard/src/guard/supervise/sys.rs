@@ -277,8 +277,7 @@ pub(crate) fn send_descriptor(socket: RawFd, word: u8, descriptor: RawFd) -> Res
     // SAFETY: four bytes of room, which need not be aligned.
     unsafe { place.cast::<RawFd>().write_unaligned(descriptor) };
     // SAFETY: `header` points to what lives on this stack.
-    Errno::result(unsafe { libc::sendmsg(socket, &raw const header, libc::MSG_NOSIGNAL) })
-        .map(drop)
+    Errno::result(unsafe { libc::sendmsg(socket, &raw const header, libc::MSG_NOSIGNAL) }).map(drop)
 }
 
 /// Receives what [`send_descriptor`] sent; `None` when nothing is there, or no descriptor came.

@@ -245,11 +245,7 @@ impl<'a> Walk<'a> {
         Ok((found, file_system))
     }
 
-    fn directory_by_component(
-        &self,
-        base: OwnedFd,
-        way: &[u8],
-    ) -> Result<(OwnedFd, FsType), Stop> {
+    fn directory_by_component(&self, base: OwnedFd, way: &[u8]) -> Result<(OwnedFd, FsType), Stop> {
         let mut here = base;
         let mut left = split(way);
         while let Some(name) = left.pop_front() {

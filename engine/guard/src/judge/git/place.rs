@@ -32,7 +32,8 @@ pub enum GitPlace {
 }
 
 impl GitPlace {
-    /// Whether it lies below a component `.git` or is one: no symlink can be made here.
+    /// Whether it lies below a component `.git` or is one: [`symlink`](super::symlink) says
+    /// which symlinks can be made here.
     #[must_use]
     pub fn is_git(self) -> bool {
         !matches!(self, Self::NotGit | Self::MaybeBare)

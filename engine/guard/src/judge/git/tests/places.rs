@@ -1,7 +1,7 @@
 use super::super::GitPlace::{
     Commondir, Config, Data, Gitlink, Hook, HookSample, HooksDir, Inside, MaybeBare, Never, NotGit,
 };
-use super::super::{GitPlace, commondir, gitlink, place};
+use super::super::{GitPlace, commondir, gitlink, place, symlink};
 use proptest::prelude::*;
 
 fn at(path: &str) -> GitPlace {
@@ -153,6 +153,38 @@ fn a_gitlink_leads_to_a_git_directory_and_says_nothing_else() {
         "gitdir: ../.GIT/.git\n",
     ] {
         gitlink(text.as_bytes()).expect_err(text);
+    }
+}
+
+#[test]
+fn the_only_symlink_below_git_is_the_one_that_git_tries() {
+    let judged = |at: &str, to: &str| {
+        let at: Vec<&[u8]> = at.split('/').map(str::as_bytes).collect();
+        symlink(&at, to.as_bytes())
+    };
+    for (at, to) in [
+        ("link", "/anywhere"),
+        ("sub/HEAD", "x"),
+        (".git/tAb3dE9", "testing"),
+        ("p/.git/modules/a/b/tAAAAAA", "testing"),
+    ] {
+        assert_eq!(judged(at, to), Ok(()), "{at} -> {to}");
+    }
+    for (at, to) in [
+        (".git", "testing"),
+        (".git/tAb3dE9", "testing/x"),
+        (".git/tAb3dE9", "/tmp/testing"),
+        (".git/tAb3dE", "testing"),
+        (".git/tAb3dE99", "testing"),
+        (".git/tAb3d.9", "testing"),
+        (".git/hooks", "testing"),
+        (".git/hooks/tAb3dE9", "testing"),
+        (".git/config", "testing"),
+        (".git/refs/tAb3dE9", "testing"),
+        (".git/modules", "x"),
+        (".git/HEAD", "refs/heads/main"),
+    ] {
+        judged(at, to).expect_err(&format!("accepted: {at} -> {to}"));
     }
 }
 

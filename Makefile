@@ -8,7 +8,7 @@ run: ## Build and open the window (or, without a display, draw it into a picture
 test: ## Every check and every test
 	@.ci/test.sh $(ARGS)
 
-bench: ## Launch ratio against plain bubblewrap, terminal throughput, cost of a connection
+bench: ## Launch ratio against plain bubblewrap, terminal throughput, cost of the guard and of a connection
 	@.ci/bench.sh $(ARGS)
 
 fmt: ## Format Rust, TypeScript and Svelte

@@ -45,6 +45,7 @@ const COMMANDS: &[&str] = &[
     "add_rule",
     "remove_rule",
     "session_grants",
+    "exec_policy",
     "add_grant",
     "revoke_grant",
     "answer_prompt",

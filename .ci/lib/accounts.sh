@@ -26,7 +26,7 @@ run_binary() {
   )
   in_ci && environment+=(CI=true)
   local name
-  for name in KOTAK_BENCH_SRT KOTAK_LOAD; do
+  for name in KOTAK_BENCH_SRT KOTAK_LOAD KOTAK_RACE_SECONDS KOTAK_FUZZ_SECONDS KOTAK_FUZZ_SEED; do
     [ -z "${!name:-}" ] || environment+=("$name=${!name}")
   done
   mkdir -p "$out"

@@ -10,6 +10,8 @@ PACKAGES_TEST=(webkit2gtk-driver xdotool libcap2-bin iproute2 procps passwd sudo
 # The real clients and servers of the network tests. Of SSH servers the one that comes without a
 # service of its own: nothing starts to listen on this machine.
 PACKAGES_TEST+=(curl git openssh-client dropbear-bin bind9-dnsutils python3 python3-pip)
+# The work that is done inside and outside alike.
+PACKAGES_TEST+=(cmake sqlite3 vim tmux rsync python3-venv python3-dev python3-setuptools python3-wheel)
 # What npm's sandbox-runtime looks for before it starts.
 PACKAGES_BENCH=(ripgrep)
 # Used where the distribution has it as a package (Ubuntu has Chromium only as a snap).

@@ -25,7 +25,7 @@ roles_of() {
 # In which network it runs: the network tests get one of their own, from which nothing can leave.
 network_of() {
   case $1 in
-    egress | e2e_network) echo own ;;
+    egress | e2e_network | real_work) echo own ;;
     *) echo host ;;
   esac
 }

@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")"
 seconds=${1:-60}
 [ $# -gt 0 ] && shift
-[ $# -gt 0 ] || set -- http_head socks5 client_hello dns_message pattern guard_frame
+[ $# -gt 0 ] || set -- http_head socks5 client_hello dns_message pattern guard_frame git_content
 host=$(rustc -vV | sed -n 's/^host: //p')
 out=${KOTAK_FUZZ_DIR:-$PWD/target}
 

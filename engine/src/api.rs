@@ -11,7 +11,7 @@ use crate::backend::{BackendChoice, SandboxBackend};
 use crate::error::Problem;
 use crate::manager::SandboxHandle;
 use crate::probe::HostReport;
-use crate::spec::{Mode, NetworkMode, PortForward, SocketGrant};
+use crate::spec::{ExecRestriction, Mode, NetworkMode, PortForward, SocketGrant};
 use serde::{Deserialize, Serialize};
 use ts_rs::TS;
 
@@ -220,6 +220,9 @@ pub struct LaunchRequest {
     /// Extra protected paths.
     #[serde(default)]
     pub protected_paths: Vec<String>,
+    /// Whether programs in folders that the session can write may run (REQ BW-6).
+    #[serde(default)]
+    pub exec_restriction: ExecRestriction,
     /// Terminal size to start with.
     pub cols: u16,
     /// Terminal size to start with.

@@ -3,9 +3,9 @@
 #![expect(clippy::expect_used, reason = "a test that cannot go on fails")]
 
 use kotak_engine::api::{
-    ActivityPage, ActivityQuery, Answer, AnswerScope, Explanation, ExportFormat, LaunchPreview,
-    LaunchRequest, NetworkPolicy, NewGrant, NewRule, RunningProcess, SessionGrant, Settings,
-    Snapshot, Timeline, UiEvent,
+    ActivityPage, ActivityQuery, Answer, AnswerScope, ExecPolicy, Explanation, ExportFormat,
+    LaunchPreview, LaunchRequest, NetworkPolicy, NewGrant, NewRule, RunningProcess, SessionGrant,
+    Settings, Snapshot, Timeline, UiEvent,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,6 +29,7 @@ fn generate(dir: &Path) {
     NetworkPolicy::export_all(&cfg).expect("export NetworkPolicy");
     NewRule::export_all(&cfg).expect("export NewRule");
     NewGrant::export_all(&cfg).expect("export NewGrant");
+    ExecPolicy::export_all(&cfg).expect("export ExecPolicy");
     SessionGrant::export_all(&cfg).expect("export SessionGrant");
     Answer::export_all(&cfg).expect("export Answer");
     AnswerScope::export_all(&cfg).expect("export AnswerScope");

@@ -60,6 +60,7 @@ pub(crate) fn run(engine: Engine, folder: Option<&Path>) -> Result<(), Box<dyn s
             network::add_rule,
             network::remove_rule,
             network::session_grants,
+            network::exec_policy,
             network::add_grant,
             network::revoke_grant,
             network::answer_prompt,

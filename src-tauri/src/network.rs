@@ -1,8 +1,8 @@
 //! The commands of the network view: history, rules, grants, questions.
 
 use kotak_engine::api::{
-    ActivityPage, ActivityQuery, Answer, AnswerScope, Explanation, ExportFormat, GrantInfo,
-    NetworkPolicy, NewGrant, NewRule, RuleInfo, SessionGrant, Timeline,
+    ActivityPage, ActivityQuery, Answer, AnswerScope, ExecPolicy, Explanation, ExportFormat,
+    GrantInfo, NetworkPolicy, NewGrant, NewRule, RuleInfo, SessionGrant, Timeline,
 };
 use kotak_engine::error::{Fix, Problem};
 use kotak_engine::manager::Engine;
@@ -56,6 +56,11 @@ pub(crate) fn session_grants(
     id: String,
 ) -> Result<Vec<SessionGrant>, Problem> {
     engine.session_grants(&id)
+}
+
+#[tauri::command]
+pub(crate) fn exec_policy(engine: State<'_, Engine>, id: String) -> Result<ExecPolicy, Problem> {
+    engine.exec_policy(&id)
 }
 
 #[tauri::command]

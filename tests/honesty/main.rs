@@ -120,6 +120,7 @@ impl Scene {
             socket_grants: Vec::new(),
             mode: Mode::Chat,
             protected_paths: Vec::new(),
+            exec_restriction: Default::default(),
             cols: 80,
             rows: 24,
         }

@@ -10,9 +10,11 @@
 
 pub mod command;
 pub mod desktop;
+pub mod field;
 pub mod net;
 pub mod panel;
 pub mod stage;
 
 pub use command::{Kotak, Outcome};
+pub use field::Field;
 pub use stage::Stage;

@@ -1,12 +1,13 @@
 //! What the window and the command see of grants (REQ EG-12).
 
 use crate::error::Problem;
-use crate::spec::{Grant, GrantError, GrantKind, Ports, SocketName};
+use crate::spec::{ExecRestriction, Grant, GrantError, GrantKind, Ports, SocketName, exec_folder};
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU16;
 use ts_rs::TS;
 
-/// A port or a socket that the operator lets through a sandbox's walls.
+/// A port or a socket that the operator lets through a sandbox's walls, or a folder whose programs
+/// may run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, TS)]
 #[serde(rename_all = "camelCase")]
 pub struct GrantInfo {
@@ -19,7 +20,7 @@ pub struct GrantInfo {
     pub host_port: Option<u16>,
     /// The port inside, of a port.
     pub guest_port: Option<u16>,
-    /// The path on this computer, or `ssh-agent`, of a socket.
+    /// The path on this computer, or `ssh-agent`, of a socket; the path of a folder.
     pub path: Option<String>,
     /// The session it holds for; absent for one of a workspace.
     pub session_id: Option<String>,
@@ -60,6 +61,43 @@ pub struct SessionGrant {
     pub open: u32,
 }
 
+/// From where a session may run programs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, TS)]
+#[serde(rename_all = "camelCase")]
+pub struct ExecPolicy {
+    /// Whether programs in folders that the session can write are refused.
+    pub restriction: ExecRestriction,
+    /// Approved folders of this session and its workspace, oldest first.
+    pub grants: Vec<ExecGrant>,
+}
+
+/// A folder whose programs may run, as it stands for one session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, TS)]
+#[serde(rename_all = "camelCase")]
+pub struct ExecGrant {
+    /// Which.
+    pub grant: GrantInfo,
+    /// Whether programs there run now.
+    pub standing: ExecStanding,
+    /// Why it is not in force.
+    pub problem: Option<Problem>,
+}
+
+/// Where an approved folder stands. A sandbox that runs can be neither widened nor narrowed
+/// (landlock(7)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, TS)]
+#[serde(rename_all = "camelCase")]
+pub enum ExecStanding {
+    /// Programs there run.
+    InForce,
+    /// Programs there will run once the session is started anew.
+    NextStart,
+    /// It was revoked, and programs there run until the session ends.
+    Revoked,
+    /// The folder cannot be used as it is now.
+    Unusable,
+}
+
 /// A grant to make.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, TS)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -67,7 +105,7 @@ pub struct NewGrant {
     /// What.
     pub kind: GrantKind,
     /// Ports as a person writes them, `GUEST` or `GUEST:HOST`; of a socket its path, or
-    /// `ssh-agent`.
+    /// `ssh-agent`; of a folder its path.
     pub what: String,
     /// For one running session; absent for every session that starts in the workspace from now on.
     #[serde(default)]
@@ -87,6 +125,7 @@ impl NewGrant {
             GrantKind::PortIn => Grant::PortIn(Ports::parse(&self.what)?),
             GrantKind::PortOut => Grant::port_out(Ports::parse(&self.what)?)?,
             GrantKind::Socket => Grant::Socket(SocketName::parse(&self.what)?),
+            GrantKind::Exec => Grant::Exec(exec_folder(&self.what)?),
         })
     }
 }
@@ -111,7 +150,7 @@ impl GrantInfo {
         );
         let (ports, path) = match grant {
             Some(Grant::PortIn(ports) | Grant::PortOut(ports)) => (Some(ports), None),
-            Some(Grant::Socket(_)) => (None, Some(value.to_owned())),
+            Some(Grant::Socket(_) | Grant::Exec(_)) => (None, Some(value.to_owned())),
             None => (None, None),
         };
         Self {
@@ -143,6 +182,7 @@ impl GrantInfo {
                 let path = self.path.as_deref()?;
                 SocketName::parse(path).ok().map(Grant::Socket)
             }
+            GrantKind::Exec => exec_folder(self.path.as_deref()?).ok().map(Grant::Exec),
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::backend::SandboxBackend;
 use crate::egress::decide::{Allowed, DenyReason, Source};
 use crate::egress::gate::Route;
-use crate::events::Evidence;
+use crate::events::{Evidence, RefusalRule};
 use crate::spec::NetworkMode;
 use serde::{Deserialize, Serialize};
 use ts_rs::TS;
@@ -47,6 +47,54 @@ pub struct ActivityRow {
     pub raw: Option<String>,
     /// What only connections have.
     pub connection: Option<ConnectionDetail>,
+    /// What only refused files and programs have.
+    #[serde(default)]
+    pub file: Option<FileDetail>,
+}
+
+/// What a row is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, TS)]
+#[serde(rename_all = "camelCase")]
+pub enum ActivityKind {
+    /// Connections.
+    Network,
+    /// Files: made, changed, removed, read.
+    Files,
+    /// Programs that were to run.
+    Exec,
+}
+
+impl ActivityKind {
+    /// What a row is about.
+    #[must_use]
+    pub fn of(row: &ActivityRow) -> Self {
+        match (&row.connection, row.action.as_str()) {
+            (Some(_), _) => Self::Network,
+            (None, "process-exec") => Self::Exec,
+            (None, _) => Self::Files,
+        }
+    }
+}
+
+/// What only refused files and programs have. Text is safe to show.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, TS)]
+#[serde(rename_all = "camelCase")]
+pub struct FileDetail {
+    /// Name of the system call.
+    pub call: String,
+    /// What the program got: `EACCES`.
+    pub error: String,
+    /// The other end of a rename or link.
+    pub other: Option<String>,
+    /// Which rule refused it.
+    pub rule: RefusalRule,
+    /// The rule in a whole sentence, without a full stop.
+    pub sentence: String,
+    /// Whether the row's target is the path itself, byte for byte; else it could not be written as
+    /// text.
+    pub exact: bool,
+    /// Whether it would have run, had a folder that holds it been approved (REQ UI-7).
+    pub approvable: bool,
 }
 
 /// Whether something passed.
@@ -119,8 +167,8 @@ pub struct ActivityQuery {
     pub session_id: Option<String>,
     /// Refusals only.
     pub refused_only: bool,
-    /// Connections only.
-    pub connections_only: bool,
+    /// Of one kind only.
+    pub kind: Option<ActivityKind>,
     /// The action begins so.
     pub action: Option<String>,
     /// The process's name contains this.
@@ -155,7 +203,7 @@ pub struct ActivityPage {
     pub bound: String,
 }
 
-/// Connections and refusals over time, in equal steps.
+/// What happened over time, in equal steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, TS)]
 #[serde(rename_all = "camelCase")]
 pub struct Timeline {
@@ -167,8 +215,10 @@ pub struct Timeline {
     pub step_ms: u64,
     /// Allowed connections per step.
     pub allowed: Vec<u32>,
-    /// Refusals per step.
+    /// Refused connections per step.
     pub refused: Vec<u32>,
+    /// Refused files and programs per step.
+    pub files: Vec<u32>,
     /// The most refused hosts, most first, at most 20.
     pub hosts: Vec<RefusedHost>,
 }

@@ -283,6 +283,7 @@ async fn live_rows_come_in_pieces_and_too_many_are_counted() {
         evidence: crate::events::Evidence::Observed,
         raw: None,
         connection: None,
+        file: None,
     };
     let rows = vec![row; 50];
     guest.rows(&rows, 2);

@@ -1,8 +1,10 @@
 //! What happens to a session (REQ SP, events and violations).
 
 mod bus;
+mod violation;
 
 pub use bus::*;
+pub use violation::*;
 
 use serde::{Deserialize, Serialize};
 use ts_rs::TS;
@@ -50,30 +52,12 @@ pub enum SandboxEvent {
         /// Why.
         reason: String,
     },
-    /// The policy refused something.
-    Violation(SandboxViolation),
-}
-
-/// Something that the policy refused.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, TS)]
-#[serde(rename_all = "camelCase")]
-pub struct SandboxViolation {
-    /// The denied verb: `file-read*`, `file-write-create`, `process-exec`, `network-outbound`, …
-    pub action: String,
-    /// Path or host.
-    pub target: String,
-    /// Raw log line.
-    pub raw: Option<String>,
-    /// Observed or inferred.
-    pub evidence: Evidence,
-}
-
-/// Where the knowledge of a violation comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, TS)]
-#[serde(rename_all = "lowercase")]
-pub enum Evidence {
-    /// Seen at the point of refusal.
-    Observed,
-    /// Concluded from effects.
-    Inferred,
+    /// The policy refused something, or several things alike.
+    Violation(Box<SandboxViolation>),
+    /// So many refusals came too fast to be told one by one; the history counts them.
+    MoreViolations {
+        /// How many.
+        #[ts(type = "number")]
+        count: u64,
+    },
 }

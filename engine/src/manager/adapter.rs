@@ -1,10 +1,11 @@
 //! The adapters: how a checked spec becomes a running tree under one backend.
 
+use super::exec_grants::Joined;
 use super::host::{HostView, own_namespaces};
 use super::network::PreparedNetwork;
 use crate::backend::{
     BridgeChoice, BridgePlan, Enforcement, NativePlan, PlanFacts, SandboxBackend, SeccompArch,
-    confirm, native_plan,
+    confirm, native_plan, unmet,
 };
 use crate::egress::rules::RuleSet;
 use crate::error::{Coded, Fix, Problem};
@@ -12,6 +13,7 @@ use crate::policy::resolve;
 use crate::probe::{HostFacts, HostReport};
 use crate::process::{LaunchError, Tree, host, native};
 use crate::spec::{AbsPath, Form, Mode, ValidSpec};
+use kotak_guard::proto::Check;
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
@@ -26,6 +28,10 @@ pub(super) struct Launched {
     pub(super) enforcement: Option<Enforcement>,
     /// The rules of a network that waits for its proxies.
     pub(super) network: Option<PreparedNetwork>,
+    /// Approved folders; absent where programs run wherever they are.
+    pub(super) exec: Option<Vec<Joined>>,
+    /// Programs that never run, wherever they lie.
+    pub(super) always_refused: Vec<Vec<u8>>,
     pub(super) details: BTreeMap<String, serde_json::Value>,
 }
 
@@ -58,6 +64,8 @@ pub(super) enum Prepared {
         network: Option<PreparedNetwork>,
         /// What it was prepared from, for another look.
         from: Box<(ValidSpec, BridgeChoice)>,
+        /// Approved folders; absent where programs run wherever they are.
+        exec: Option<Vec<Joined>>,
     },
 }
 
@@ -101,8 +109,15 @@ impl Prepared {
     pub(super) async fn launch(self) -> Result<Launched, LaunchError> {
         match self {
             Self::None { cwd, env } => NoSandboxAdapter::launch(cwd, env).await,
-            Self::Native { plan, network, .. } => {
-                NativeSandboxAdapter::launch(*plan, network).await
+            Self::Native {
+                plan,
+                network,
+                exec,
+                ..
+            } => {
+                let mut launched = NativeSandboxAdapter::launch(*plan, network).await?;
+                launched.exec = exec;
+                Ok(launched)
             }
         }
     }
@@ -141,7 +156,11 @@ impl NoSandboxAdapter {
         if !spec.protected().is_empty() {
             return refuse("protectedPaths");
         }
-        if let Some(field) = spec.network_field().or(spec.grants_field()) {
+        if let Some(field) = spec
+            .files_field()
+            .or(spec.network_field())
+            .or(spec.grants_field())
+        {
             return refuse(field);
         }
         if let Form::Binds { binds, .. } = spec.form()
@@ -178,6 +197,8 @@ impl NoSandboxAdapter {
             env,
             enforcement: None,
             network: None,
+            exec: None,
+            always_refused: Vec::new(),
             details,
         })
     }
@@ -246,6 +267,7 @@ impl NativeSandboxAdapter {
             plan: Box::new(plan),
             network,
             from: Box::new((spec.clone(), bridge)),
+            exec: None,
         })
     }
 
@@ -270,6 +292,13 @@ impl NativeSandboxAdapter {
     ) -> Result<Launched, LaunchError> {
         let began = Instant::now();
         let tree = native::launch(&plan).await?;
+        if let Some(what) = unmet(&plan, tree.report()) {
+            // Dropping the tree ends it; no program was started in it.
+            return Err(LaunchError::GuardRefused(Check {
+                name: what.replace(' ', "-"),
+                detail: format!("the guard did not confirm the {what} that the session must have"),
+            }));
+        }
         let cwd = plan.cwd.as_bytes().to_vec();
         let mut details = details(&tree, &cwd, began);
         details.insert("argv".to_owned(), plan.command_line().into());
@@ -289,6 +318,8 @@ impl NativeSandboxAdapter {
             env: plan.env,
             enforcement: Some(enforcement),
             network,
+            exec: None,
+            always_refused: plan.setup.exec.map(|exec| exec.denied).unwrap_or_default(),
             details,
         })
     }

@@ -157,12 +157,12 @@ impl Engine {
             Arc::clone(&events),
             Box::new({
                 let own = Arc::clone(&own);
-                move |session, counts, fresh| counted(&own, session, Some((counts, fresh)))
+                move |session, counts, fresh| counted(&own, session, counts, fresh)
             }),
         );
         networks.prompts.on_waiting(Box::new({
             let own = Arc::clone(&own);
-            move |session| counted(&own, session, None)
+            move |session| counted(&own, session, None, 0)
         }));
         let dirs = view.dirs.clone();
         let engine = Self(Arc::new(Shared {

@@ -8,7 +8,7 @@ use crate::egress::session::{GrantedWay, SessionNetwork};
 use crate::egress::stream::{Accept, Duplex};
 use crate::error::{Coded, Fix, Problem};
 use crate::process::{HostSocketError, HostSockets, Inside, InsideError};
-use crate::spec::{AbsPath, ForwardDirection, Grant, Ports, SocketName};
+use crate::spec::{AbsPath, ForwardDirection, Grant, GrantKind, Ports, SocketName};
 use crate::store::Store;
 use std::collections::BTreeMap;
 use std::io;
@@ -222,7 +222,13 @@ impl SessionForwards {
     async fn stored(&self) -> Result<Vec<GrantInfo>, Problem> {
         let store = Arc::clone(&self.store);
         let (session, workspace) = (self.session.clone(), self.workspace.clone());
-        super::network_api::blocking(move || store.grants(Some((&session, &workspace)))).await
+        super::network_api::blocking(move || {
+            let mut grants = store.grants(Some((&session, &workspace)))?;
+            // Folders are the launch's to take.
+            grants.retain(|grant| grant.kind != GrantKind::Exec);
+            Ok(grants)
+        })
+        .await
     }
 
     /// Grants as they stand, oldest first.
@@ -304,6 +310,7 @@ impl SessionForwards {
                     format!("{loopback}:{guest}"),
                 )
             }
+            Grant::Exec(_) => return Err(ForwardError::Unreadable),
             Grant::Socket(name) => {
                 let path = self.looked_at(name).await?;
                 let (listener, reached_by) = self.listen_at(info.id, name, &path).await?;

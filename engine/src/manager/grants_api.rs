@@ -1,14 +1,15 @@
 //! What the window and the command ask about grants (REQ EG-12).
 
 use super::engine::Engine;
+use super::exec_grants;
 use super::forwards::look;
 use super::host::HostView;
 use super::network_api::blocking;
 use super::sandbox_manager::NoSession;
-use crate::api::{GrantInfo, NewGrant, SessionGrant};
+use crate::api::{ExecPolicy, GrantInfo, NewGrant, SessionGrant};
 use crate::error::{Coded, Fix, Problem};
 use crate::process::HostSockets;
-use crate::spec::{Grant, WorkspaceId};
+use crate::spec::{AbsPath, Grant, WorkspaceId};
 use crate::store::{Dirs, GrantStart};
 use std::sync::Arc;
 
@@ -20,11 +21,22 @@ pub fn look_at_sockets(dirs: &Dirs, grants: &[Grant]) -> Result<(), Problem> {
     check(&HostView::read(dirs.clone()).sockets(), grants)
 }
 
+/// Looks at a folder whose programs may run in sessions of a workspace, for a client without an
+/// engine.
+///
+/// # Errors
+/// It is not there, lies behind a symbolic link, or makes no sense to approve.
+pub fn look_at_folder(dirs: &Dirs, folder: &AbsPath, workspace: &str) -> Result<(), Problem> {
+    exec_grants::look(&HostView::read(dirs.clone()), folder, workspace)
+        .map_err(|error| error.problem())
+}
+
 /// The same for this engine; waits for the file system.
 pub(super) fn check(host: &HostSockets, grants: &[Grant]) -> Result<(), Problem> {
     for grant in grants {
         match grant {
-            Grant::PortIn(_) | Grant::PortOut(_) => {}
+            // Looked at by themselves, with the workspace.
+            Grant::PortIn(_) | Grant::PortOut(_) | Grant::Exec(_) => {}
             Grant::Socket(name) => {
                 look(host, name).map_err(|error| error.problem())?;
             }
@@ -45,6 +57,12 @@ enum GrantRefusal {
     /// The session's walls are not its own.
     #[error("session {0} has no network of its own")]
     NoWalls(String),
+    /// Nothing is refused that could be approved.
+    #[error("session {0} runs programs wherever they lie")]
+    RunsAnywhere(String),
+    /// It holds for nothing any more.
+    #[error("session {0} has ended")]
+    SessionOver(String),
     /// The work did not come to its end.
     #[error("the request was cut short")]
     Cut(#[source] tokio::task::JoinError),
@@ -56,6 +74,8 @@ impl Coded for GrantRefusal {
             Self::NoGrant(_) => "NO_SUCH_GRANT",
             Self::WithoutPlace => "GRANT_WITHOUT_PLACE",
             Self::NoWalls(_) => "GRANTS_WITH_OPEN_NETWORK",
+            Self::RunsAnywhere(_) => "EXEC_NOT_RESTRICTED",
+            Self::SessionOver(_) => "SESSION_ENDED",
             Self::Cut(_) => "REQUEST_CUT_SHORT",
         }
     }
@@ -68,6 +88,11 @@ impl Coded for GrantRefusal {
                 "Start it in a sandbox with the network allowlist, ask or off. Under an open \
                  network the session's loopback is this computer's: ports need no forward there."
             }
+            Self::RunsAnywhere(_) => {
+                "Nothing needs doing. Approve the folder for the workspace, for sessions that refuse \
+                 programs in folders that they can write."
+            }
+            Self::SessionOver(_) => "Approve the folder for the workspace.",
             Self::Cut(_) => "Try again; the log says more.",
         }))
     }
@@ -95,14 +120,18 @@ impl Engine {
         }
     }
 
-    /// Grants a port or a socket. For a session of this engine it is open when this returns; for a
-    /// workspace it holds for every session that starts there from now on.
+    /// Grants a port or a socket, or approves a folder whose programs may run. For a session of this
+    /// engine a port or a socket is open when this returns, and a folder holds from its restart on;
+    /// for a workspace all hold for every session that starts there from now on.
     ///
     /// # Errors
     /// It cannot be read, the socket is never let in, it names no session and no workspace, the
     /// session has no network of its own, or it cannot be opened: then it is not kept.
     pub async fn add_grant(&self, new: NewGrant) -> Result<GrantInfo, Problem> {
         let grant = new.checked().map_err(|error| error.problem())?;
+        if let Grant::Exec(folder) = grant {
+            return self.approve(new, folder).await;
+        }
         let networks = Arc::clone(&self.0.networks);
         let looked = grant.clone();
         tokio::task::spawn_blocking(move || networks.check(&[looked]))
@@ -148,6 +177,54 @@ impl Engine {
                 Err(problem)
             }
         }
+    }
+
+    /// Approves a folder whose programs may run, from the next start on.
+    async fn approve(&self, new: NewGrant, folder: AbsPath) -> Result<GrantInfo, Problem> {
+        let shared = &self.0;
+        let workspace = match (&new.session_id, &new.workspace) {
+            (Some(session), _) => {
+                let found = shared.session(session)?;
+                if !shared.networks.exec.restricts(session) {
+                    let refusal = if found.is_over() {
+                        GrantRefusal::SessionOver(session.clone())
+                    } else {
+                        GrantRefusal::RunsAnywhere(session.clone())
+                    };
+                    return Err(refusal.problem());
+                }
+                WorkspaceId::of_folder(&found.info().workspace)
+            }
+            (None, Some(workspace)) => WorkspaceId::of_folder(workspace),
+            (None, None) => return Err(GrantRefusal::WithoutPlace.problem()),
+        };
+        let (view, looked, of) = (shared.view.clone(), folder.clone(), workspace.clone());
+        tokio::task::spawn_blocking(move || exec_grants::look(&view, &looked, &of))
+            .await
+            .map_err(|error| GrantRefusal::Cut(error).problem())?
+            .map_err(|error| error.problem())?;
+        let start = GrantStart {
+            grant: Grant::Exec(folder),
+            session_id: new.session_id,
+            workspace,
+        };
+        let store = Arc::clone(&shared.store);
+        blocking(move || store.add_grant(start)).await
+    }
+
+    /// From where a session of this engine may run programs, and which folders are approved.
+    ///
+    /// # Errors
+    /// No session of this engine has that id.
+    pub fn exec_policy(&self, session: &str) -> Result<ExecPolicy, Problem> {
+        let shared = &self.0;
+        let info = shared.session(session)?.info();
+        let workspace = WorkspaceId::of_folder(&info.workspace);
+        let known = shared.networks.grants();
+        Ok(ExecPolicy {
+            restriction: info.request.exec_restriction,
+            grants: shared.networks.exec.standings(session, &workspace, known),
+        })
     }
 
     /// Revokes a grant: its listeners are closed and its connections cut when this returns, those

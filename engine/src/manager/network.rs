@@ -1,9 +1,11 @@
 //! The networks of this engine's restricted sessions: each with its rules, its pair of proxies
 //! and its journal; and the questions of all.
 
+use super::exec_grants::{self, ExecGrants, Joined};
 use super::forwards::SessionForwards;
 use super::from_inside::{GuardWho, pair_sockets};
 use super::grants_api;
+use super::host::HostView;
 use super::prompts::Prompts;
 use crate::api::{ActivityRow, GrantInfo, NetworkCounts, RuleInfo, SessionGrant, UiEvent};
 use crate::backend::{Bridge, SandboxBackend};
@@ -19,7 +21,7 @@ use crate::egress::session::SessionNetwork;
 use crate::error::{Coded, Fix, Problem};
 use crate::events::Bus;
 use crate::process::{HostSockets, Tree};
-use crate::spec::{Grant, HostPattern, NetworkMode};
+use crate::spec::{Grant, GrantKind, HostPattern, NetworkMode, ValidSpec};
 use crate::store::{GrantStart, Recorder, SessionNetworkRecord, Store};
 use std::collections::HashMap;
 use std::fmt;
@@ -53,8 +55,8 @@ impl Running {
     }
 }
 
-/// Is told what a session's network did so far, and how many refusals are new.
-pub(super) type CountsListener = Box<dyn Fn(&str, NetworkCounts, u64) + Send + Sync>;
+/// Is told what a session's network did so far, where that is news, and how many refusals are new.
+pub(super) type CountsListener = Box<dyn Fn(&str, Option<NetworkCounts>, u64) + Send + Sync>;
 
 /// All restricted networks of an engine.
 pub(super) struct Networks {
@@ -68,6 +70,7 @@ pub(super) struct Networks {
     /// Written on the store's thread alone, so that newer rules never give way to older ones.
     rules: Arc<Mutex<Arc<Vec<RuleInfo>>>>,
     grants: Mutex<Vec<GrantInfo>>,
+    pub(super) exec: ExecGrants,
     host: Arc<HostSockets>,
     /// For what the store's thread tells.
     runtime: tokio::runtime::Handle,
@@ -136,6 +139,7 @@ impl Networks {
             sessions: Mutex::default(),
             rules: Arc::default(),
             grants: Mutex::default(),
+            exec: ExecGrants::new(Arc::clone(&store)),
             host: Arc::new(host),
             runtime: tokio::runtime::Handle::current(),
             applying: Mutex::default(),
@@ -202,12 +206,19 @@ impl Networks {
         grants_api::check(&self.host, grants)
     }
 
+    /// Puts the approved folders of a session and its workspace into its spec; waits for the disk.
+    pub(super) fn join_exec(&self, spec: &mut ValidSpec, host: &HostView) -> Option<Vec<Joined>> {
+        exec_grants::join(spec, &self.store, host)
+    }
+
     /// What a workspace's grants let through, in sentences.
     pub(super) fn workspace_sentences(&self, workspace: &str) -> Vec<String> {
         let grants = self.grants();
         let of_workspace = grants
             .iter()
-            .filter(|grant| grant.session_id.is_none() && grant.workspace == workspace);
+            .filter(|grant| grant.session_id.is_none() && grant.workspace == workspace)
+            // Those are the policy's own to say.
+            .filter(|grant| grant.kind != GrantKind::Exec);
         of_workspace
             .filter_map(GrantInfo::grant)
             .map(|grant| format!("{}.", grant.sentence()))
@@ -218,6 +229,17 @@ impl Networks {
     /// own.
     pub(super) fn session_grants(&self, session: &str) -> Option<Vec<SessionGrant>> {
         self.find(session).map(|running| running.forwards.list())
+    }
+
+    /// The journal of what a session is refused beside its network.
+    pub(super) fn refusals(&self, session: &str) -> (Journal, Arc<dyn Clock>) {
+        let run = SessionRun {
+            id: session.into(),
+            since_ms: self.clock.now_ms(),
+        };
+        let sink = Arc::new(BesideNetwork(Arc::clone(&self.sink)));
+        let journal = Journal::new(run, Arc::clone(&self.ids), sink as Arc<dyn Sink>);
+        (journal, Arc::clone(&self.clock))
     }
 
     /// Puts a pair of proxies behind a launched tree, and opens what it is granted; the variables
@@ -352,6 +374,7 @@ impl Networks {
     /// has the granted ways, which are closed when it goes.
     pub(super) fn close(&self, session: &str) -> Option<Arc<Running>> {
         let running = self.sessions().remove(session);
+        self.exec.ended(session);
         self.titles
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -459,6 +482,35 @@ impl Sink for EngineSink {
     }
 
     fn counts(&self, run: &SessionRun, counts: NetworkCounts, fresh_refusals: u64) {
-        (self.counts)(&run.id, counts, fresh_refusals);
+        (self.counts)(&run.id, Some(counts), fresh_refusals);
+    }
+}
+
+/// The same for what is refused beside the network, whose counts are another journal's.
+struct BesideNetwork(Arc<EngineSink>);
+
+impl Sink for BesideNetwork {
+    fn keep(&self, row: &ActivityRow) -> bool {
+        self.0.keep(row)
+    }
+
+    fn show(&self, row: &ActivityRow) {
+        self.0.show(row);
+    }
+
+    fn skipped(&self, rows: u64) {
+        self.0.skipped(rows);
+    }
+
+    fn tally(&self, run: &SessionRun, counted: Counted, tally: Tally) {
+        self.0.tally(run, counted, tally);
+    }
+
+    fn flood(&self, run: &SessionRun, counted: Counted, at_ms: u64, count: u64) {
+        self.0.flood(run, counted, at_ms, count);
+    }
+
+    fn counts(&self, run: &SessionRun, _counts: NetworkCounts, fresh_refusals: u64) {
+        (self.0.counts)(&run.id, None, fresh_refusals);
     }
 }

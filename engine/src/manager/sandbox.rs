@@ -4,7 +4,10 @@ use super::adapter::Launched;
 use super::exec::{Exec, ExecEnd};
 use super::life::{Change, IllegalChange, Life};
 use super::port::{ExecRequest, ExecStdio};
+use super::refusals::Recording;
 use super::{SandboxHandle, SandboxState};
+use crate::egress::ask::Clock;
+use crate::egress::journal::Journal;
 use crate::error::{Coded, Problem};
 use crate::events::{Bus, SandboxEvent};
 use crate::process::guard_link::LinkClosed;
@@ -14,7 +17,12 @@ use crate::process::{
 use kotak_guard::proto::ExitStatus;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 use tokio::sync::{RwLock, watch};
+use tokio::task::JoinHandle;
+
+/// How long the last refusals of a session may take to be put down.
+const LAST_REFUSALS: Duration = Duration::from_secs(2);
 
 /// Events of every sandbox of a manager.
 pub(super) type Events = Bus<(String, SandboxEvent)>;
@@ -27,6 +35,8 @@ pub(super) struct Sandbox {
     cwd: Vec<u8>,
     env: Vec<(Vec<u8>, Vec<u8>)>,
     state: Mutex<Inner>,
+    /// Puts down what the guard refuses, until it is gone.
+    recording: Mutex<Option<JoinHandle<()>>>,
     /// Execs share it; suspend and resume have it alone, so that nothing starts in between.
     gate: RwLock<()>,
     events: Arc<Events>,
@@ -42,7 +52,24 @@ struct Inner {
 }
 
 impl Sandbox {
-    pub(super) fn new(id: String, launched: Launched, events: Arc<Events>) -> Arc<Self> {
+    /// Takes over what was launched. What its guard refuses goes to `journal`, by `clock`. Must be
+    /// called inside a runtime.
+    pub(super) fn new(
+        id: String,
+        launched: Launched,
+        events: Arc<Events>,
+        (journal, clock): (Journal, Arc<dyn Clock>),
+    ) -> Arc<Self> {
+        let recording = launched.tree.take_violations().map(|violations| {
+            let recording = Recording {
+                session: id.clone(),
+                journal,
+                clock,
+                events: Arc::clone(&events),
+                always_refused: launched.always_refused,
+            };
+            tokio::spawn(recording.run(violations))
+        });
         let handle = SandboxHandle {
             session_id: id.clone(),
             backend: Some(launched.backend),
@@ -64,6 +91,7 @@ impl Sandbox {
             cwd: launched.cwd,
             env: launched.env,
             state,
+            recording: Mutex::new(recording),
             gate: RwLock::new(()),
             events,
         });
@@ -265,6 +293,20 @@ impl Sandbox {
     pub(super) async fn destroy(&self) -> Result<(), Problem> {
         self.state().ending = true;
         let ended = self.tree.end().await.map_err(|error| error.problem());
+        let recording = self
+            .recording
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(mut recording) = recording
+            && tokio::time::timeout(LAST_REFUSALS, &mut recording)
+                .await
+                .is_err()
+        {
+            // A guard that does not die holds its link open.
+            recording.abort();
+            tracing::warn!(session = self.id, "the last refusals may not be recorded");
+        }
         let terminals: Vec<Arc<Terminal>> = self
             .state()
             .terminals

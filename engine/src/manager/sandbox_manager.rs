@@ -112,7 +112,7 @@ impl SandboxManager {
     async fn prepare_for(
         &self,
         backend: SandboxBackend,
-        spec: ValidSpec,
+        mut spec: ValidSpec,
         bridge: BridgeChoice,
         report: Arc<HostReport>,
     ) -> Result<Prepared, Problem> {
@@ -122,7 +122,15 @@ impl SandboxManager {
             SandboxBackend::None => NoSandboxAdapter::prepare(&spec, &shared.host),
             SandboxBackend::Native => {
                 shared.networks.check(spec.grants())?;
-                NativeSandboxAdapter::prepare(&spec, bridge, &shared.host, &report)
+                let asked = spec.clone();
+                let joined = shared.networks.join_exec(&mut spec, &shared.host);
+                let mut prepared =
+                    NativeSandboxAdapter::prepare(&spec, bridge, &shared.host, &report)?;
+                if let Prepared::Native { exec, from, .. } = &mut prepared {
+                    *exec = joined;
+                    from.0 = asked;
+                }
+                Ok(prepared)
             }
             SandboxBackend::Microvm => Err(NoStation.problem()),
         })
@@ -199,7 +207,15 @@ impl SandboxManager {
                         }
                     }
                 }
-                let sandbox = Sandbox::new(id.to_owned(), launched, Arc::clone(&self.0.events));
+                if let Some(joined) = launched.exec.take() {
+                    self.0.networks.exec.started(id, joined);
+                }
+                let sandbox = Sandbox::new(
+                    id.to_owned(),
+                    launched,
+                    Arc::clone(&self.0.events),
+                    self.0.networks.refusals(id),
+                );
                 let handle = sandbox.handle();
                 reservation.fill(sandbox);
                 self.0.events.send((id.to_owned(), SandboxEvent::Ready));

@@ -5,6 +5,7 @@ use super::sandbox_manager::failed_handle;
 use crate::api::{SessionInfo, SessionPhase};
 use crate::error::Problem;
 use crate::process::Terminal;
+use crate::spec::AbsPath;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -17,6 +18,8 @@ pub(super) struct Session {
     info: Mutex<SessionInfo>,
     running: OnceLock<Arc<Exec>>,
     close_wanted: AtomicBool,
+    /// Folders approved for it alone, for its next start.
+    approved: Mutex<Vec<AbsPath>>,
     /// Set once the session is over and nothing of it is left.
     done: watch::Sender<bool>,
 }
@@ -27,6 +30,7 @@ impl Session {
             info: Mutex::new(info),
             running: OnceLock::new(),
             close_wanted: AtomicBool::new(false),
+            approved: Mutex::default(),
             done: watch::Sender::new(false),
         })
     }
@@ -69,6 +73,16 @@ impl Session {
 
     pub(super) fn close_wanted(&self) -> bool {
         self.close_wanted.load(Ordering::SeqCst)
+    }
+
+    /// Folders approved for it alone, which a restart takes along.
+    pub(super) fn approved(&self) -> Vec<AbsPath> {
+        let approved = self.approved.lock();
+        approved.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn approve(&self, folders: Vec<AbsPath>) {
+        *self.approved.lock().unwrap_or_else(PoisonError::into_inner) = folders;
     }
 
     pub(super) fn is_over(&self) -> bool {

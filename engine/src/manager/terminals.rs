@@ -1,6 +1,8 @@
 //! Terminal sessions from a window's request to their end.
 
 use super::engine::{EngineRole, Shared};
+use super::exec_grants::restrict;
+use super::network_api::blocking;
 use super::program::{self, FoundProgram};
 use super::sandbox_manager::NoSession;
 use super::session::{Session, created_handle, fail, now_ms};
@@ -11,8 +13,11 @@ use crate::api::{
 };
 use crate::backend::{BackendChoice, BridgeChoice, ClientDefault, Enforcement, SandboxBackend};
 use crate::error::{Coded, Fix, Problem};
-use crate::spec::{EnvPolicy, NetworkMode, TerminalRequest, ValidSpec, WorkspaceId};
-use crate::store::{SessionEnd, SessionStart};
+use crate::spec::{
+    AbsPath, EnvPolicy, ExecRestriction, Grant, NetworkMode, TerminalFiles, TerminalRequest,
+    ValidSpec, WorkspaceId,
+};
+use crate::store::{GrantStart, SessionEnd, SessionStart};
 use crate::text::printable_start;
 use crate::workspace::{AgentState, agent_state, folder_info, workspace_of};
 use std::path::PathBuf;
@@ -33,6 +38,9 @@ enum RequestError {
     /// A network was chosen for a session without a sandbox.
     #[error("the network cannot be chosen without a sandbox")]
     NetworkWithoutSandbox,
+    /// Programs were to be refused in a session without a sandbox.
+    #[error("programs cannot be refused without a sandbox")]
+    ExecWithoutSandbox,
     /// A port or a socket was granted to a session without a sandbox.
     #[error("ports and sockets cannot be granted without a sandbox")]
     GrantWithoutSandbox,
@@ -58,7 +66,9 @@ impl Coded for RequestError {
         match self {
             Self::RelativeWorkdir(_) => "WORKDIR_RELATIVE",
             Self::WorkdirMissing(_) => "WORKDIR_MISSING",
-            Self::NetworkWithoutSandbox | Self::GrantWithoutSandbox => "FIELD_NOT_ENFORCED",
+            Self::NetworkWithoutSandbox | Self::GrantWithoutSandbox | Self::ExecWithoutSandbox => {
+                "FIELD_NOT_ENFORCED"
+            }
             Self::Closing => "SHUTTING_DOWN",
             Self::StillRuns => "SESSION_RUNNING",
             Self::Ended => "SESSION_ENDED",
@@ -72,6 +82,9 @@ impl Coded for RequestError {
             Self::RelativeWorkdir(_) => "Give the whole path, from the root.",
             Self::WorkdirMissing(_) => "Choose a folder that exists.",
             Self::NetworkWithoutSandbox => "Choose the native backend, or leave the network out.",
+            Self::ExecWithoutSandbox => {
+                "Choose the native backend, or let programs run wherever they lie."
+            }
             Self::GrantWithoutSandbox => {
                 "Leave them out: without a sandbox the program has every port and socket that you \
                  have."
@@ -166,6 +179,11 @@ impl Shared {
         if request.backend == BackendChoice::None && grants {
             return Err(RequestError::GrantWithoutSandbox.problem());
         }
+        if request.backend == BackendChoice::None
+            && request.exec_restriction != ExecRestriction::Off
+        {
+            return Err(RequestError::ExecWithoutSandbox.problem());
+        }
         // Without a sandbox there is nothing to re-open or to protect.
         let state = match (&request.program, request.backend) {
             (_, BackendChoice::None) | (Program::Shell | Program::Command { .. }, _) => {
@@ -173,7 +191,7 @@ impl Shared {
             }
             (Program::Preset { id }, _) => agent_state(id, &self.view.home),
         };
-        let spec = ValidSpec::terminal(&TerminalRequest {
+        let mut spec = ValidSpec::terminal(&TerminalRequest {
             session_id: id.to_owned(),
             workspace_id: WorkspaceId::of_folder(&workspace),
             cwd: PathBuf::from(&request.cwd),
@@ -190,8 +208,10 @@ impl Shared {
             port_forwards: request.port_forwards.clone(),
             socket_grants: request.socket_grants.clone(),
             env_policy: EnvPolicy::default(),
+            files: TerminalFiles::default(),
         })
         .map_err(|error| error.problem())?;
+        restrict(&mut spec, request.exec_restriction);
         let client = match self.role {
             EngineRole::Panel => ClientDefault::Terminal,
             EngineRole::Command => ClientDefault::Command,
@@ -214,12 +234,29 @@ impl Shared {
         self: &Arc<Self>,
         request: LaunchRequest,
     ) -> Result<SessionInfo, Problem> {
+        self.launch_with(request, Vec::new()).await
+    }
+
+    /// The same, with folders that were approved for the session alone.
+    async fn launch_with(
+        self: &Arc<Self>,
+        request: LaunchRequest,
+        approved: Vec<AbsPath>,
+    ) -> Result<SessionInfo, Problem> {
         if self.is_closing() {
             return Err(RequestError::Closing.problem());
         }
         let id = self.new_id();
         let checked = self.check(&id, &request).await?;
-        let (selection, prepared) = self.manager.prepare(&checked.sandbox).await?;
+        let workspace = checked.sandbox.spec.workspace_id().as_str();
+        let prepared = async {
+            self.approve_again(&id, workspace, &approved).await?;
+            self.manager.prepare(&checked.sandbox).await
+        };
+        let (selection, prepared) = prepared.await.inspect_err(|_| {
+            // No session begins that could end them.
+            self.store.grants_ended(&id);
+        })?;
         let summary = self.sentences(&checked, &prepared);
         let info = SessionInfo {
             id: id.clone(),
@@ -241,7 +278,9 @@ impl Shared {
             counts: crate::api::NetworkCounts::default(),
         };
         let session = Session::new(info.clone());
+        session.approve(approved);
         if !self.add(Arc::clone(&session)) {
+            self.store.grants_ended(&id);
             return Err(RequestError::Closing.problem());
         }
         self.store.session_started(SessionStart {
@@ -291,6 +330,43 @@ impl Shared {
             self.publish(&session);
         }
         Ok(session.info())
+    }
+
+    /// Keeps what was approved for a session before its restart for the session that takes its place.
+    async fn approve_again(
+        &self,
+        id: &str,
+        workspace: &str,
+        approved: &[AbsPath],
+    ) -> Result<(), Problem> {
+        for folder in approved {
+            let start = GrantStart {
+                grant: Grant::Exec(folder.clone()),
+                session_id: Some(id.to_owned()),
+                workspace: workspace.to_owned(),
+            };
+            let store = Arc::clone(&self.store);
+            blocking(move || store.add_grant(start)).await?;
+        }
+        Ok(())
+    }
+
+    /// Before a session is torn down, and its own grants with it: what a restart takes along.
+    fn remember_approved(&self, session: &Session) {
+        let id = session.id();
+        if !self.networks.exec.restricts(&id) {
+            return;
+        }
+        let own = self
+            .networks
+            .grants()
+            .into_iter()
+            .filter(|grant| grant.session_id.as_ref() == Some(&id));
+        let folders = own.filter_map(|grant| match grant.grant() {
+            Some(Grant::Exec(folder)) => Some(folder),
+            Some(Grant::PortIn(_) | Grant::PortOut(_) | Grant::Socket(_)) | None => None,
+        });
+        session.approve(folders.collect());
     }
 
     async fn start(
@@ -368,6 +444,7 @@ impl Shared {
         let id = session.id();
         // What broke it, before the tear-down replaces it.
         let broken = shared.manager.handle(&id).and_then(|handle| handle.error);
+        shared.remember_approved(&session);
         let torn_down = shared.manager.destroy(&id).await;
         if let Some(terminal) = exec.terminal() {
             terminal.finish().await;
@@ -415,6 +492,7 @@ impl Shared {
         let session = self.session(id)?;
         session.want_close();
         if session.exec().is_some() && !session.is_over() {
+            self.remember_approved(&session);
             match self.manager.destroy(id).await {
                 Ok(()) => {}
                 // It ended by itself at the same time.
@@ -427,9 +505,10 @@ impl Shared {
     }
 
     pub(super) async fn restart(self: &Arc<Self>, id: &str) -> Result<SessionInfo, Problem> {
-        let request = self.session(id)?.info().request;
+        let old = self.session(id)?;
+        let request = old.info().request;
         self.close(id).await?;
-        let fresh = self.launch(request).await?;
+        let fresh = self.launch_with(request, old.approved()).await?;
         self.dismiss(id)?;
         Ok(fresh)
     }

@@ -5,6 +5,7 @@
 //! dropped, the socket closes, on which the guard ends its session.
 
 use super::requests::{Requests, Starting, Table, aborted, lock};
+use super::violations::{Outlet, Violations};
 use crate::sys::async_fd::register;
 use kotak_guard::proto::{
     Check, Event, Exec, ExecStage, ExitStatus, Process, ReadyReport, Request, Setup, Signal, Stdio,
@@ -13,7 +14,7 @@ use kotak_guard::wire::{Received, Receiver, Sender, WireError};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::net::TcpStream;
@@ -80,6 +81,8 @@ pub struct StartedExec {
 #[derive(Debug)]
 pub struct GuardLink {
     requests: Requests,
+    /// Until they are taken.
+    violations: Mutex<Option<Violations>>,
     closed: watch::Receiver<Option<LinkClosed>>,
     task: AbortHandle,
 }
@@ -90,10 +93,18 @@ impl GuardLink {
         super::set_nonblocking(&socket)?;
         let socket = register(socket, Interest::READABLE | Interest::WRITABLE)?;
         let (outbox, requests) = mpsc::channel(OUTBOX);
-        let table = Arc::new(Mutex::new(Table::default()));
+        let outlet = Outlet::default();
+        let violations = Mutex::new(Some(outlet.violations()));
+        // However the task ends, what it told is all.
+        let closing_violations = outlet.closing();
+        let table = Arc::new(Mutex::new(Table {
+            violations: outlet,
+            ..Table::default()
+        }));
         let (closing, closed) = watch::channel(None);
         let shared = Arc::clone(&table);
         let task = tokio::spawn(async move {
+            let _closing_violations = closing_violations;
             let end = match serve(&socket, requests, &shared).await {
                 Ok(reason) => LinkClosed {
                     reason: reason.to_owned(),
@@ -115,6 +126,7 @@ impl GuardLink {
                 table,
                 next_token: Arc::new(AtomicU64::new(1)),
             },
+            violations,
             closed,
             task,
         })
@@ -222,6 +234,14 @@ impl GuardLink {
     #[must_use]
     pub fn survivors(&self) -> u32 {
         lock(&self.requests.table).survivors
+    }
+
+    /// What the guard refuses, from the beginning on: once.
+    pub(crate) fn take_violations(&self) -> Option<Violations> {
+        self.violations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
     }
 
     /// A handle for what happens beside the programs of the session.

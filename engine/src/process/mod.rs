@@ -42,6 +42,8 @@ mod stream;
 mod terminal;
 #[cfg(target_os = "linux")]
 mod tree;
+#[cfg(target_os = "linux")]
+mod violations;
 
 #[cfg(target_os = "linux")]
 pub use cgroup::remove_leftovers;
@@ -60,6 +62,8 @@ pub use stream::*;
 pub use terminal::*;
 #[cfg(target_os = "linux")]
 pub use tree::*;
+#[cfg(target_os = "linux")]
+pub use violations::{Refused, Violations};
 
 #[cfg(target_os = "linux")]
 pub(crate) fn set_nonblocking(fd: &impl std::os::fd::AsFd) -> std::io::Result<()> {
@@ -89,4 +93,10 @@ pub(crate) fn hurry_for_test() {
 #[cfg(all(test, target_os = "linux"))]
 pub(crate) fn forbid_cgroups_for_test() {
     cgroup::FORBIDDEN.store(true, std::sync::atomic::Ordering::SeqCst);
+}
+
+/// A connected pair of control sockets: the engine's end and a stand-in guard's.
+#[cfg(all(test, target_os = "linux"))]
+pub(crate) fn control_pair_for_test() -> (std::os::fd::OwnedFd, std::os::fd::OwnedFd) {
+    control_pair().unwrap()
 }

@@ -1,6 +1,7 @@
 //! Asking a guard, and handing its answers to whoever waits for them.
 
 use super::guard_link::{ExecFailure, LinkClosed, OpenFailure, SetupFailure, StartedExec};
+use super::violations::Outlet;
 use kotak_guard::proto::{
     Connection, Connector, Event, ExitStatus, ListenAt, Process, ReadyReport, Request, Signal,
     SignalTarget,
@@ -41,6 +42,8 @@ pub(super) struct Table {
     pub(super) processes: HashMap<u64, oneshot::Sender<Vec<Process>>>,
     pub(super) connectors: HashMap<u64, oneshot::Sender<Option<Connector>>>,
     pub(super) opening: HashMap<u64, oneshot::Sender<io::Result<OwnedFd>>>,
+    /// What the guard refuses.
+    pub(super) violations: Outlet,
     pub(super) closed: Option<LinkClosed>,
     pub(super) survivors: u32,
 }
@@ -260,7 +263,7 @@ impl Table {
                     let _ = waiting.send(Err(io::Error::from_raw_os_error(errno)));
                 }
             }
-            Event::Violation(_) => {}
+            Event::Violation(violation) => self.violations.put(*violation),
             Event::Survivors { processes } => self.survivors = processes,
             Event::Bye => {}
         }

@@ -7,7 +7,7 @@ use super::guard_link::{ExecFailure, GuardLink, LinkClosed};
 use super::master::Master;
 use super::pty::OpenPty;
 use super::scrollback::Limits;
-use super::{ExecError, Inside, LaunchError, OwnedStream, SessionSockets, Terminal};
+use super::{ExecError, Inside, LaunchError, OwnedStream, SessionSockets, Terminal, Violations};
 use crate::backend::WayIn;
 use crate::error::{Coded, Fix};
 use kotak_guard::proto::{Exec, ExitStatus, Process, ReadyReport, Signal, SignalTarget, Stdio};
@@ -155,6 +155,12 @@ impl Tree {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take()
+    }
+
+    /// What its guard refuses, from the beginning on: once. What nobody takes is bounded.
+    #[must_use]
+    pub fn take_violations(&self) -> Option<Violations> {
+        self.link.take_violations()
     }
 
     /// A handle on its network: who connects, forwards in and out. None where the network is the

@@ -1,5 +1,5 @@
-//! What lets a session reach past its own walls, each thing by itself: a loopback port in or out,
-//! a Unix socket of the host (REQ EG-12).
+//! What opens a session's walls, each thing by itself: a loopback port in or out, a Unix socket of
+//! the host (REQ EG-12), a folder whose programs may run (REQ UI-7).
 
 use super::{AbsPath, ForwardDirection, PortForward, SocketGrant};
 use crate::error::{Coded, Fix};
@@ -44,6 +44,8 @@ pub enum GrantKind {
     PortOut,
     /// A socket of the host, by its absolute path, or `ssh-agent`.
     Socket,
+    /// A folder that can be written and whose programs may run, by its absolute path.
+    Exec,
 }
 
 /// One grant, checked.
@@ -56,6 +58,8 @@ pub enum Grant {
     PortOut(Ports),
     /// A Unix socket inside leads to one of the host.
     Socket(SocketName),
+    /// Programs in this folder and below it run, though the session can write there.
+    Exec(AbsPath),
 }
 
 /// The two ends of a forward.
@@ -105,6 +109,12 @@ pub enum GrantError {
         /// As given, escaped.
         path: String,
     },
+    /// A folder's path is relative, the root, too long, or holds what cannot be read.
+    #[error("\"{path}\" is not the absolute path of a folder whose programs can be let run")]
+    ExecFolder {
+        /// As given, escaped.
+        path: String,
+    },
     /// Two forwards would listen at one place.
     #[error("port {port} {side} is forwarded twice")]
     Conflict {
@@ -128,6 +138,7 @@ impl Coded for GrantError {
             Self::OwnPort { .. } => "GRANT_PORT_OWN",
             Self::ControlPort { .. } => "PORT_CONTROLS_HOST",
             Self::SocketPath { .. } => "GRANT_SOCKET_PATH_INVALID",
+            Self::ExecFolder { .. } => "EXEC_FOLDER_INVALID",
             Self::Conflict { .. } => "GRANTS_CONFLICT",
             Self::TooMany { .. } => "TOO_MANY_GRANTS",
         }
@@ -150,6 +161,7 @@ impl Coded for GrantError {
             Self::SocketPath { .. } => {
                 format!("Give the whole path, from the root, or {SSH_AGENT}.")
             }
+            Self::ExecFolder { .. } => "Give the whole path of a folder, from the root.".to_owned(),
             Self::Conflict { .. } => "Choose another port for one of the two.".to_owned(),
             Self::TooMany { .. } => "Leave out what is not needed.".to_owned(),
         }))
@@ -220,6 +232,24 @@ impl SocketName {
     }
 }
 
+/// Reads the absolute path of a folder whose programs may run.
+///
+/// # Errors
+/// [`GrantError::ExecFolder`].
+pub fn exec_folder(text: &str) -> Result<AbsPath, GrantError> {
+    let invalid = || GrantError::ExecFolder {
+        path: crate::text::printable(text),
+    };
+    // What is approved must be what is seen.
+    if text.chars().any(crate::text::misleads) {
+        return Err(invalid());
+    }
+    match AbsPath::new(text) {
+        Ok(path) if !path.is_root() => Ok(path),
+        Ok(_) | Err(_) => Err(invalid()),
+    }
+}
+
 impl Grant {
     /// A port of the host, reached from inside.
     ///
@@ -243,6 +273,7 @@ impl Grant {
             Self::PortIn(_) => GrantKind::PortIn,
             Self::PortOut(_) => GrantKind::PortOut,
             Self::Socket(_) => GrantKind::Socket,
+            Self::Exec(_) => GrantKind::Exec,
         }
     }
 
@@ -254,7 +285,7 @@ impl Grant {
                 format!("{}:{}", ports.host, ports.guest)
             }
             Self::Socket(SocketName::SshAgent) => SSH_AGENT.to_owned(),
-            Self::Socket(SocketName::Path(path)) => path.to_string(),
+            Self::Socket(SocketName::Path(path)) | Self::Exec(path) => path.to_string(),
         }
     }
 
@@ -265,6 +296,7 @@ impl Grant {
             GrantKind::PortIn => Ports::stored(value).map(Self::PortIn),
             GrantKind::PortOut => Self::port_out(Ports::stored(value)?).ok(),
             GrantKind::Socket => SocketName::parse(value).ok().map(Self::Socket),
+            GrantKind::Exec => exec_folder(value).ok().map(Self::Exec),
         }
     }
 
@@ -289,6 +321,10 @@ impl Grant {
                 "Reaches the socket {} of this computer",
                 emphasis(crate::text::printable_start(&path.to_string(), 1024))
             ),
+            Self::Exec(path) => format!(
+                "Can run programs in {}, whatever it writes there",
+                emphasis(crate::text::printable_start(&path.to_string(), 1024))
+            ),
         }
     }
 }
@@ -307,6 +343,7 @@ impl fmt::Display for Grant {
             ),
             Self::Socket(SocketName::SshAgent) => formatter.write_str("your ssh agent"),
             Self::Socket(SocketName::Path(path)) => write!(formatter, "the socket {path}"),
+            Self::Exec(path) => write!(formatter, "programs in {path} may run"),
         }
     }
 }
@@ -340,7 +377,7 @@ fn refuse_conflicts(grants: &[Grant]) -> Result<(), GrantError> {
         let (port, side) = match grant {
             Grant::PortIn(ports) => (ports.host, "of the host"),
             Grant::PortOut(ports) => (ports.guest, "inside"),
-            Grant::Socket(_) => continue,
+            Grant::Socket(_) | Grant::Exec(_) => continue,
         };
         if taken.insert((port, side), grant).is_some() {
             let port = port.get();

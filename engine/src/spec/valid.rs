@@ -1,8 +1,8 @@
 //! The checked spec: a witness that validation ran.
 
 use super::{
-    AbsPath, Grant, HostPattern, Mode, NetworkMode, PortForward, SessionId, SocketGrant,
-    WorkspaceId,
+    AbsPath, ExecRestriction, FilenameRules, Grant, HostPattern, Mode, NetworkMode, PortForward,
+    SessionId, SocketGrant, ValidFilenameRules, WorkspaceId,
 };
 use std::path::PathBuf;
 
@@ -21,6 +21,10 @@ pub struct ValidSpec {
     pub(crate) runner_state: Vec<AbsPath>,
     pub(crate) env: ValidEnv,
     pub(crate) grants: Vec<Grant>,
+    pub(crate) purpose: Purpose,
+    pub(crate) filenames: ValidFilenameRules,
+    pub(crate) exec: ValidExec,
+    pub(crate) approved: Vec<AbsPath>,
 }
 
 /// What kind of sandbox the spec describes.
@@ -47,6 +51,29 @@ pub struct ValidBind {
     pub path: AbsPath,
     /// Read-only in every mode.
     pub read_only: bool,
+}
+
+/// What a session is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Purpose {
+    /// What its spec says and no more.
+    #[default]
+    Direct,
+    /// The standard dispatch of an agent: never without its filename rules (REQ BW-4).
+    Dispatch,
+}
+
+/// The checked exec restriction (REQ BW-6).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum ValidExec {
+    /// Programs run wherever they are.
+    #[default]
+    Anywhere,
+    /// None runs from what can be written, except below these trees.
+    ReadOnly {
+        /// What the operator granted, as listed, each once.
+        grants: Vec<AbsPath>,
+    },
 }
 
 /// The checked environment policy.
@@ -81,6 +108,19 @@ pub struct TerminalRequest {
     pub socket_grants: Vec<SocketGrant>,
     /// Which variables of the host reach the payload.
     pub env_policy: super::EnvPolicy,
+    /// What files may be made, and from where programs may run.
+    pub files: TerminalFiles,
+}
+
+/// What a terminal may be asked for with on top of the fixed profile; nothing unless it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TerminalFiles {
+    /// Globs refused at creation time (REQ BW-5).
+    pub filename_rules: FilenameRules,
+    /// Whether programs in writable directories may run (REQ BW-6).
+    pub exec_restriction: ExecRestriction,
+    /// Trees in which they may all the same, absolute.
+    pub exec_grant_roots: Vec<PathBuf>,
 }
 
 impl ValidSpec {
@@ -173,12 +213,57 @@ impl ValidSpec {
     pub fn env(&self) -> &ValidEnv {
         &self.env
     }
+
+    /// What the session is for.
+    #[must_use]
+    pub fn purpose(&self) -> Purpose {
+        self.purpose
+    }
+
+    /// Names that cannot be made inside (REQ BW-5).
+    #[must_use]
+    pub fn filename_rules(&self) -> &ValidFilenameRules {
+        &self.filenames
+    }
+
+    /// From where programs may run (REQ BW-6).
+    #[must_use]
+    pub fn exec(&self) -> &ValidExec {
+        &self.exec
+    }
+
+    /// Folders that the operator approved for the workspace or the session, beside the grants of
+    /// the spec. One that makes no sense in this session is left out of it, and does not refuse it.
+    #[must_use]
+    pub fn approved(&self) -> &[AbsPath] {
+        &self.approved
+    }
+
+    /// Adds an approved folder; without an exec restriction it means nothing.
+    pub fn approve(&mut self, folder: AbsPath) {
+        if !self.approved.contains(&folder) {
+            self.approved.push(folder);
+        }
+    }
+
+    /// The field that asks for rules about files that only a sandbox can hold.
+    #[must_use]
+    pub fn files_field(&self) -> Option<&'static str> {
+        if !self.filenames.is_empty() {
+            return Some("filenameRules");
+        }
+        match self.exec {
+            ValidExec::Anywhere => None,
+            ValidExec::ReadOnly { .. } => Some("execRestriction"),
+        }
+    }
 }
 
 pub(super) fn grants_field(grants: &[Grant]) -> Option<&'static str> {
     grants.first().map(|grant| match grant {
         Grant::PortIn(_) | Grant::PortOut(_) => "portForwards",
         Grant::Socket(_) => "socketGrants",
+        Grant::Exec(_) => "execGrantRoots",
     })
 }
 

@@ -6,7 +6,7 @@ use rusqlite::{Connection, TransactionBehavior};
 const APPLICATION_ID: i64 = 0x4B4F_5441;
 
 /// Step `n` leads from version `n` to `n + 1`.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     "CREATE TABLE session (
         seq INTEGER PRIMARY KEY,
         id TEXT NOT NULL,
@@ -116,6 +116,7 @@ const MIGRATIONS: [&str; 4] = [
         problem TEXT,
         PRIMARY KEY (grant_id, session_id)
     ) STRICT, WITHOUT ROWID;",
+    "ALTER TABLE activity ADD COLUMN file TEXT;",
 ];
 
 /// Every table that the newest version has.

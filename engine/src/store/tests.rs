@@ -44,6 +44,7 @@ fn choice(cwd: &str) -> LaunchRequest {
         socket_grants: Vec::new(),
         mode: Mode::Review,
         protected_paths: vec!["/code/keep".to_owned()],
+        exec_restriction: Default::default(),
         cols: 80,
         rows: 24,
     }

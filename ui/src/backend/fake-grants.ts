@@ -1,4 +1,15 @@
-import type { GrantInfo, NewGrant, Problem, SessionGrant, SessionInfo, Snapshot, UiEvent } from "./generated";
+import type {
+  ExecGrant,
+  ExecPolicy,
+  ExecStanding,
+  GrantInfo,
+  NewGrant,
+  Problem,
+  SessionGrant,
+  SessionInfo,
+  Snapshot,
+  UiEvent,
+} from "./generated";
 import { BackendError } from "./interface";
 
 /** The engine around it. */
@@ -13,6 +24,8 @@ export interface FakeGrantsWorld {
   problems?: Record<number, Problem>;
   /** Connections through a grant, by its number. */
   open?: Record<number, number>;
+  /** Where an approved folder stands that is not simply in force, by its number. */
+  standing?: Record<number, ExecStanding>;
 }
 
 const OWN_PORTS: readonly number[] = [22, 53, 80, 443, 1080, 3128];
@@ -22,6 +35,8 @@ export class FakeGrants {
   #next: number;
   /** Grants of a workspace that were made while its sessions ran: they hold for later ones. */
   readonly #later = new Set<number>();
+  /** Approved folders that were revoked and hold until their sessions end. */
+  readonly #revoked: GrantInfo[] = [];
 
   constructor(
     private readonly world: FakeGrantsWorld,
@@ -37,11 +52,8 @@ export class FakeGrants {
   ofSession(session: SessionInfo): SessionGrant[] {
     if (session.network === "open") return [];
     return this.owner.state.grants
-      .filter((grant) =>
-        grant.sessionId === null
-          ? grant.workspace === session.workspace && !this.#later.has(grant.id)
-          : grant.sessionId === session.id,
-      )
+      .filter((grant) => grant.kind !== "exec" && this.#holds(grant, session))
+      .filter((grant) => grant.sessionId !== null || !this.#later.has(grant.id))
       .map((grant) => {
         const problem = this.world.problems?.[grant.id] ?? null;
         return {
@@ -53,11 +65,47 @@ export class FakeGrants {
       });
   }
 
+  execPolicy(session: SessionInfo): ExecPolicy {
+    const revoked = this.#revoked.filter((grant) => this.#holds(grant, session));
+    const known = this.owner.state.grants.filter(
+      (grant) => grant.kind === "exec" && this.#holds(grant, session),
+    );
+    const standing = (grant: GrantInfo): ExecStanding =>
+      this.world.standing?.[grant.id] ?? (this.#later.has(grant.id) ? "nextStart" : "inForce");
+    const all: ExecGrant[] = [
+      ...known.map((grant) => ({
+        grant,
+        standing: standing(grant),
+        problem: this.world.problems?.[grant.id] ?? null,
+      })),
+      ...revoked.map((grant) => ({ grant, standing: "revoked" as const, problem: null })),
+    ];
+    return {
+      restriction: session.request.execRestriction,
+      grants: all.sort((one, other) => one.grant.id - other.grant.id),
+    };
+  }
+
+  /** A session was started anew: what was approved is in force, what was revoked is gone. */
+  restarted(session: SessionInfo): void {
+    for (const grant of this.owner.state.grants) {
+      if (grant.kind === "exec" && this.#holds(grant, session)) this.#later.delete(grant.id);
+    }
+    const kept = this.#revoked.filter((grant) => !this.#holds(grant, session));
+    this.#revoked.splice(0, this.#revoked.length, ...kept);
+  }
+
+  #holds(grant: GrantInfo, session: SessionInfo): boolean {
+    return grant.sessionId === null ? grant.workspace === session.workspace : grant.sessionId === session.id;
+  }
+
   add(wanted: NewGrant, session: SessionInfo | undefined): GrantInfo {
-    const problem = problemOf(wanted);
+    const problem = problemOf(wanted, this.owner.state.home);
     if (problem) throw new BackendError(problem);
     const [guest = "", host = guest] = wanted.what.split(":");
-    const isPort = wanted.kind !== "socket";
+    const isPort = wanted.kind === "portIn" || wanted.kind === "portOut";
+    const what =
+      wanted.kind === "exec" ? `programs in ${wanted.what} may run` : `${wanted.kind} ${wanted.what}`;
     const grant: GrantInfo = {
       id: this.#next++,
       kind: wanted.kind,
@@ -67,16 +115,18 @@ export class FakeGrants {
       sessionId: wanted.sessionId,
       workspace: session?.workspace ?? wanted.workspace ?? this.owner.state.home,
       createdAtMs: this.owner.state.host.probedAtMs,
-      words: `${wanted.kind} ${wanted.what}, ${session ? `until ${session.title} ends` : "for later sessions"}`,
+      words: `${what}, ${session ? `until ${session.title} ends` : "for later sessions"}`,
     };
-    if (grant.sessionId === null) this.#later.add(grant.id);
+    if (grant.sessionId === null || grant.kind === "exec") this.#later.add(grant.id);
     this.owner.tell([{ type: "grants", grants: [...this.owner.state.grants, grant] }]);
     return grant;
   }
 
   revoke(id: number): void {
     const { grants } = this.owner.state;
-    if (!grants.some((grant) => grant.id === id)) {
+    const gone = grants.find((grant) => grant.id === id);
+    if (gone?.kind === "exec" && !this.#later.has(id)) this.#revoked.push(gone);
+    if (gone === undefined) {
       throw new BackendError({
         code: "NO_SUCH_GRANT",
         message: `there is no grant ${id}`,
@@ -96,10 +146,25 @@ function reachedBy(grant: GrantInfo): string {
       return `127.0.0.1:${grant.guestPort}`;
     case "socket":
       return grant.path === "ssh-agent" ? "/run/user/1000/kotak/ssh-agent.sock" : (grant.path ?? "");
+    case "exec":
+      return grant.path ?? "";
   }
 }
 
-function problemOf({ kind, what }: NewGrant): Problem | null {
+function problemOf({ kind, what }: NewGrant, home: string): Problem | null {
+  if (kind === "exec") {
+    const wide = home === what || home.startsWith(what.endsWith("/") ? what : `${what}/`);
+    if (!wide) return null;
+    return {
+      code: "EXEC_FOLDER_TOO_WIDE",
+      message: `${what} is too wide to be approved: it holds your whole home folder`,
+      causes: [],
+      fix: {
+        text: "Choose the folder that holds the program, or one between it and the workspace.",
+        command: null,
+      },
+    };
+  }
   if (kind === "socket") {
     if (!/docker\.sock$/.test(what)) return null;
     return {

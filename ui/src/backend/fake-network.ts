@@ -18,6 +18,7 @@ import type {
   Timeline,
   UiEvent,
 } from "./generated";
+import { kindOf } from "../features/activity/filter";
 import { BackendError, type TimelineQuery } from "./interface";
 import { BASELINE, DENIED, GITHUB, matches, patternProblem, targetOf, whyOf } from "./fake-lists";
 
@@ -158,14 +159,15 @@ export class FakeNetwork {
     const stepMs = Math.max(1, Math.ceil((toMs - fromMs) / steps));
     const allowed = new Array<number>(steps).fill(0);
     const refused = new Array<number>(steps).fill(0);
+    const files = new Array<number>(steps).fill(0);
     const hosts = new Map<string, RefusedHost>();
     for (const row of this.#rows) {
-      if (row.connection === null || (sessionId !== null && row.sessionId !== sessionId)) continue;
+      if (sessionId !== null && row.sessionId !== sessionId) continue;
       const at = Math.floor((row.lastMs - fromMs) / stepMs);
       if (at < 0 || at >= steps) continue;
-      const into = row.outcome === "refused" ? refused : allowed;
+      const into = row.connection === null ? files : row.outcome === "refused" ? refused : allowed;
       into[at] = (into[at] ?? 0) + row.count;
-      if (row.outcome !== "refused") continue;
+      if (row.connection === null || row.outcome !== "refused") continue;
       const host = hosts.get(row.target) ?? {
         target: row.target,
         unicode: row.unicode,
@@ -178,7 +180,7 @@ export class FakeNetwork {
       hosts.set(row.target, host);
     }
     const ranked = [...hosts.values()].sort((one, other) => other.count - one.count).slice(0, MAX_HOSTS);
-    return { fromMs, stepMs, allowed, refused, hosts: ranked };
+    return { fromMs, stepMs, allowed, refused, files, hosts: ranked };
   }
 
   policy(id: string): NetworkPolicy {
@@ -453,6 +455,7 @@ export class FakeNetwork {
         allowed: allowed && { source: allowed.source, pattern: allowed.pattern, rule: allowed.rule },
         denied,
       },
+      file: null,
     });
     const counts = { ...session.counts };
     if (denied === null) counts.allowed++;
@@ -550,7 +553,7 @@ export class FakeNetwork {
       (row) =>
         (query.sessionId === null || row.sessionId === query.sessionId) &&
         (!query.refusedOnly || row.outcome === "refused") &&
-        (!query.connectionsOnly || row.connection !== null) &&
+        (query.kind === null || query.kind === kindOf(row)) &&
         (query.action === null || row.action.startsWith(query.action)) &&
         holds(row.process?.name, query.process) &&
         holds(row.target, query.target) &&

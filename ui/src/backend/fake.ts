@@ -5,6 +5,7 @@ import type {
   ActivityQuery,
   Answer,
   AnswerScope,
+  ExecPolicy,
   Explanation,
   ExportFormat,
   FolderInfo,
@@ -81,7 +82,7 @@ export class FakeBackend implements Backend {
   held: (() => void)[] | undefined;
   /** Attempts, questions, rules and the history. */
   readonly network: FakeNetwork;
-  /** Ports and sockets let through. */
+  /** Ports and sockets let through, and approved folders. */
   readonly grants: FakeGrants;
 
   readonly #state: Snapshot;
@@ -214,6 +215,7 @@ export class FakeBackend implements Backend {
     return this.#answer("restart", [id], () => {
       const old = this.#session(id);
       this.#streams.delete(id);
+      this.grants.restarted(old);
       return this.#launched(old.request, id);
     });
   }
@@ -345,6 +347,10 @@ export class FakeBackend implements Backend {
 
   sessionGrants(id: string): Promise<SessionGrant[]> {
     return this.#answer("sessionGrants", [id], () => this.grants.ofSession(this.#session(id)));
+  }
+
+  execPolicy(id: string): Promise<ExecPolicy> {
+    return this.#answer("execPolicy", [id], () => this.grants.execPolicy(this.#session(id)));
   }
 
   addGrant(grant: NewGrant): Promise<GrantInfo> {

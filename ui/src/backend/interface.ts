@@ -3,6 +3,7 @@ import type {
   ActivityQuery,
   Answer,
   AnswerScope,
+  ExecPolicy,
   Explanation,
   ExportFormat,
   FolderInfo,
@@ -49,7 +50,7 @@ export interface TimelineQuery {
 export const wholeHistory: ActivityQuery = {
   sessionId: null,
   refusedOnly: false,
-  connectionsOnly: false,
+  kind: null,
   action: null,
   process: null,
   target: null,
@@ -101,9 +102,11 @@ export interface Backend {
   removeRule(id: number): Promise<void>;
   /** What a session is granted, and what became of it; nothing without a network of its own. */
   sessionGrants(id: string): Promise<SessionGrant[]>;
-  /** Opens a port or a socket; rejects with the engine's reason, and keeps nothing then. */
+  /** From where a session may run programs, and which folders are approved. */
+  execPolicy(id: string): Promise<ExecPolicy>;
+  /** Opens a port or a socket, or approves a folder; rejects with the engine's reason, and keeps nothing then. */
   addGrant(grant: NewGrant): Promise<GrantInfo>;
-  /** Closes it, and cuts what is open through it. */
+  /** Closes it, and cuts what is open through it; an approved folder holds until its sessions end. */
   revokeGrant(id: number): Promise<void>;
   /** The rule that the answer stored; null for an answer that holds once. */
   answerPrompt(id: string, answer: Answer, scope: AnswerScope): Promise<RuleInfo | null>;

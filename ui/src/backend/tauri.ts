@@ -5,6 +5,7 @@ import type {
   ActivityQuery,
   Answer,
   AnswerScope,
+  ExecPolicy,
   Explanation,
   ExportFormat,
   FolderInfo,
@@ -58,6 +59,7 @@ interface Commands {
   add_rule: { args: { rule: NewRule }; answer: RuleInfo };
   remove_rule: { args: { id: number }; answer: null };
   session_grants: { args: { id: string }; answer: SessionGrant[] };
+  exec_policy: { args: { id: string }; answer: ExecPolicy };
   add_grant: { args: { grant: NewGrant }; answer: GrantInfo };
   revoke_grant: { args: { id: number }; answer: null };
   answer_prompt: { args: { id: string; answer: Answer; scope: AnswerScope }; answer: RuleInfo | null };
@@ -135,6 +137,7 @@ export const tauriBackend: Backend = {
   addRule: (rule) => call("add_rule", { rule }),
   removeRule: async (id) => void (await call("remove_rule", { id })),
   sessionGrants: (id) => call("session_grants", { id }),
+  execPolicy: (id) => call("exec_policy", { id }),
   addGrant: (grant) => call("add_grant", { grant }),
   revokeGrant: async (id) => void (await call("revoke_grant", { id })),
   answerPrompt: (id, answer, scope) => call("answer_prompt", { id, answer, scope }),

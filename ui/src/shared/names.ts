@@ -1,5 +1,5 @@
 /** Words for the values that the engine sends. */
-import type { Mode, NetworkMode, SandboxBackend } from "../backend/generated";
+import type { ExecRestriction, Mode, NetworkMode, SandboxBackend } from "../backend/generated";
 
 export function backendName(backend: SandboxBackend): string {
   switch (backend) {
@@ -56,4 +56,9 @@ export function modeMeaning(mode: Mode): string {
   return mode === "chat"
     ? "Writable folders stay writable."
     : "Read-only: the home and the folder cannot be written to.";
+}
+
+/** From where programs may run, as a fact of a session. */
+export function execMeaning(restriction: ExecRestriction): string {
+  return restriction === "off" ? "run wherever they lie" : "refused in folders that it can write";
 }

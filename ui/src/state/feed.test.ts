@@ -30,6 +30,7 @@ function row(id: number, part: Partial<ActivityRow> = {}): ActivityRow {
     evidence: "observed",
     raw: null,
     connection: null,
+    file: null,
     ...part,
   };
 }

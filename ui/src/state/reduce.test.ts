@@ -82,6 +82,7 @@ function session(id: string, more: Partial<SessionInfo> = {}): SessionInfo {
       socketGrants: [],
       mode: "chat",
       protectedPaths: [],
+      execRestriction: "off",
       cols: 80,
       rows: 24,
     },

@@ -47,7 +47,7 @@ test("a row answers what, who, when and why; newest first", () =>
     const text = (await rows(page).first().innerText()).replace(/\s+/g, " ");
     assert.match(text, /12:04:11 ✕ ?refused files\.evil-cdn\.net:443 ×38 curl · not on the allowlist/);
     const second = (await rows(page).nth(1).innerText()).replace(/\s+/g, " ");
-    assert.match(second, /~\/code\/shop\/\.env.* node · create · name rule \.env/);
+    assert.match(second, /~\/code\/shop\/\.env.* node · create · filename rule \.env/);
     const npm = rows(page).filter({ hasText: "registry.npmjs.org:443" }).first();
     assert.match(await npm.innerText(), /npm · package registries · 1\.6 MB/);
   }));

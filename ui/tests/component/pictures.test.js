@@ -39,11 +39,13 @@ const settings = async (page) => {
   await dialog(page, "Settings").waitFor();
 };
 /** A view of the inspector, on the clock of the samples. */
+/** What each tab of the inspector is there with. */
+const PARTS = { Network: "timeline", Activity: "activity-count", Policy: "exec-policy" };
 const view =
   (name, then = async () => {}) =>
   async (page) => {
     await page.getByRole("tab", { name }).click();
-    await page.getByTestId(name === "Network" ? "timeline" : "activity-count").waitFor();
+    await page.getByTestId(PARTS[name]).first().waitFor();
     await then(page);
     await page.evaluate(() => new Promise((done) => setTimeout(done, 400)));
   };
@@ -76,6 +78,27 @@ const processes = [
   { pid: 41, command: "npm run build", foreground: true },
   { pid: 57, command: `node ${"/very/long/path".repeat(12)}/vite build`, foreground: true },
 ];
+
+/** The form that approves the folder of a refused program. */
+function approve(then) {
+  return async (page) => {
+    await page.getByRole("option").filter({ hasText: "vite" }).click();
+    await page.getByRole("button", { name: /^Approve running/ }).click();
+    const form = page.getByTestId("approve-folder");
+    await form.waitFor();
+    await then?.(page);
+    await form.or(page.getByTestId("approved")).scrollIntoViewIfNeeded();
+  };
+}
+
+/** What the Policy view says of programs. */
+function programs(then) {
+  return async (page) => {
+    await page.getByTestId("exec-policy").waitFor();
+    await then?.(page);
+    await page.getByTestId("exec-policy").scrollIntoViewIfNeeded();
+  };
+}
 
 /** @type {[name: string, scenario: string, prepare?: (page: any) => Promise<void>, options?: object][]} */
 const states = [
@@ -245,6 +268,88 @@ const states = [
       await page.getByText(/never let into a sandbox/).scrollIntoViewIfNeeded();
     }),
     atNoon,
+  ],
+  [
+    "activity-files",
+    "files",
+    view("Activity", (page) => page.getByRole("button", { name: "Files", exact: true }).click()),
+    atNoon,
+  ],
+  ["activity-kinds", "files", view("Activity"), atNoon],
+  ["activity-kinds-narrow", "files", view("Activity"), { ...atNoon, width: 900, height: 600 }],
+  [
+    "activity-detail-rename",
+    "files",
+    view("Activity", (page) => page.getByRole("option").filter({ hasText: "move to" }).click()),
+    atNoon,
+  ],
+  [
+    "activity-detail-escaped",
+    "files",
+    view("Activity", (page) => page.getByRole("option").filter({ hasText: "1,204" }).click()),
+    atNoon,
+  ],
+  [
+    "activity-detail-program",
+    "files-none",
+    view("Activity", (page) => page.getByRole("option").filter({ hasText: "vite" }).click()),
+    atNoon,
+  ],
+  ["approve-folder", "files-none", view("Activity", approve()), atNoon],
+  [
+    "approve-folder-narrow",
+    "files-none",
+    view("Activity", approve()),
+    { ...atNoon, width: 900, height: 600 },
+  ],
+  ["approve-folder-ended", "files-ended", view("Activity", approve()), atNoon],
+  [
+    "approve-folder-done",
+    "files-none",
+    view(
+      "Activity",
+      approve(async (page) => {
+        await page.getByRole("button", { name: "Approve", exact: true }).click();
+        await page.getByTestId("approved").waitFor();
+      }),
+    ),
+    atNoon,
+  ],
+  ["policy-programs", "files", view("Policy", programs()), atNoon],
+  ["policy-programs-none", "files-none", view("Policy", programs()), atNoon],
+  [
+    "policy-programs-revoked",
+    "files",
+    view(
+      "Policy",
+      programs((page) => page.getByRole("button", { name: /^Revoke: .*node_modules/ }).click()),
+    ),
+    atNoon,
+  ],
+  [
+    "policy-programs-refused",
+    "files-none",
+    view(
+      "Policy",
+      programs(async (page) => {
+        await page.getByLabel("Folder whose programs may run").fill("~");
+        await page.keyboard.press("Enter");
+        await page.getByText(/too wide to be approved/).waitFor();
+      }),
+    ),
+    atNoon,
+  ],
+  ["policy-programs-free", "one", view("Policy", programs()), atNoon],
+  [
+    "sheet-programs",
+    "sheet-usual",
+    async (page) => {
+      await sheet(page);
+      await page.getByRole("button", { name: /^More/ }).click();
+      await page.getByLabel("Refused", { exact: true }).check({ force: true });
+      await page.getByText(/does not run, but in folders/).scrollIntoViewIfNeeded();
+      await page.locator("[aria-busy=true]").waitFor({ state: "detached" });
+    },
   ],
   ["activity", "network", view("Activity"), atNoon],
   ["activity-narrow", "network", view("Activity"), { ...atNoon, width: 900, height: 600 }],

@@ -52,6 +52,7 @@ test("Enter alone launches the last choice made in the folder", () =>
       socketGrants: [],
       mode: "review",
       protectedPaths: [`${SHOP}/migrations`],
+      execRestriction: "off",
     });
     assert.ok(cols > 0 && rows > 0);
   }));
@@ -441,6 +442,23 @@ test("Enter in the list of protected paths starts a line and launches nothing", 
     assert.deepEqual(request.protectedPaths, [`${HOME}/a`, "/etc/b"]);
   }));
 
+// REQ BW-6
+test("programs in writable folders are let run unless that is chosen, and the choice is sent", () =>
+  withSheet("sheet-usual", async (page, sheet) => {
+    await sheet.getByRole("button", { name: "More" }).click();
+    const group = sheet.getByRole("group", { name: "Programs in folders that it can write" });
+    assert.ok(await group.getByLabel("May run").isChecked());
+    await group.getByLabel("Refused").check({ force: true });
+    await sheet.getByText(/does not run, but in folders that you approve/).waitFor();
+    await settled(page);
+    await openButton(sheet).click();
+    await sheet.waitFor({ state: "detached" });
+    const [[request]] = await calls(page, "launch");
+    assert.equal(request.execRestriction, "writable");
+    await page.getByRole("tab", { name: "About" }).click();
+    await page.getByText("refused in folders that it can write").waitFor();
+  }));
+
 test("a probe that takes the chosen sandbox away takes the choice away", () =>
   withSheet("sheet-usual", async (page, sheet) => {
     await page.evaluate(() => {
@@ -476,7 +494,7 @@ test("the whole sheet is reached by Tab, and Tab stays inside", () =>
       "Why, and what to do: microVM is not available",
       "native Namespaces on this kernel",
       "Open · not observed",
-      "More: mode, protected paths, ports",
+      "More: mode, paths, programs, ports",
       "Cancel",
       "Open ↵",
     ]);

@@ -1,6 +1,7 @@
 /** Values as the engine sends them, to build scenarios from. */
 import type {
   BackendReport,
+  EnforcementRow,
   Gap,
   HostReport,
   HostRow,
@@ -163,6 +164,8 @@ export const usualHost: HostReport = {
     landlockAbi: 7,
     seccompNotify: true,
     seccompWaitKillable: true,
+    ptraceScope: 1,
+    filesSupervised: true,
     uid: 1000,
   },
   probedAtMs: NOON,
@@ -255,6 +258,7 @@ export function request(part: Partial<LaunchRequest> = {}): LaunchRequest {
     socketGrants: [],
     mode: "chat",
     protectedPaths: [],
+    execRestriction: "off",
     cols: 80,
     rows: 24,
     ...part,
@@ -271,8 +275,32 @@ interface SessionPart {
   error?: Problem;
   gaps?: Gap[];
   network?: LaunchRequest["network"];
+  exec?: LaunchRequest["execRestriction"];
   unread?: number;
+  /** What is enforced of rules about files and programs. */
+  files?: EnforcementRow[];
 }
+
+/** Rules about files and programs as they are enforced, the one with a gap. */
+export const fileAspects: EnforcementRow[] = [
+  {
+    aspect: "filenameRules",
+    level: "on",
+    detail: "names that match .env, *.key, *.pem cannot be made; seen at each system call",
+    gaps: [],
+  },
+  {
+    aspect: "execRestriction",
+    level: "partial",
+    detail: "programs run from the system’s folders and 1 approved folder, by Landlock",
+    gaps: [
+      {
+        code: "exec-interpreters",
+        text: "interpreters still read and run scripts: sh ./x.sh is not refused",
+      },
+    ],
+  },
+];
 
 /** A session as a launch leaves it. */
 export function session(part: SessionPart): SessionInfo {
@@ -324,6 +352,7 @@ export function session(part: SessionPart): SessionInfo {
                 part.network === undefined || part.network === "open"
                   ? { aspect: "network", level: "off", detail: "open, not observed", gaps: [] }
                   : { aspect: "network", level: "on", detail: "listed domains only", gaps: [] },
+                ...(part.files ?? []),
               ],
             }
           : null,
@@ -332,7 +361,12 @@ export function session(part: SessionPart): SessionInfo {
     network: part.network ?? "open",
     phase,
     exitCode: part.exitCode ?? null,
-    request: request({ backend, cwd, network: backend === "none" ? null : (part.network ?? "open") }),
+    request: request({
+      backend,
+      cwd,
+      network: backend === "none" ? null : (part.network ?? "open"),
+      execRestriction: part.exec ?? "off",
+    }),
     summary: [
       `Can write to **${cwd}** and **your home**, but not to **23 protected paths**.`,
       "Cannot read **.ssh, .aws, .gnupg, gh** and 14 other secrets.",

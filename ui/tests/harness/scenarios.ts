@@ -9,6 +9,7 @@ import {
   SHOP,
   bareHost,
   disabledHost,
+  fileAspects,
   fullHost,
   gaps,
   manyGaps,
@@ -24,7 +25,10 @@ import {
 } from "./samples";
 
 import {
+  execGrants,
   fileRow,
+  fileRows,
+  folderMissing,
   grants,
   hourRows,
   manyRows,
@@ -78,7 +82,24 @@ function tabs(...ids: string[]): string {
   return serialiseLayout(ids.reduce<Layout>((layout, id) => openTab(layout, id), emptyLayout));
 }
 
+const REFUSED = [
+  "\x1b[32m~/code/shop\x1b[0m \x1b[90mmain\x1b[0m $ npm run build",
+  "\x1b[31msh: 1: vite: Permission denied\x1b[0m",
+  "\x1b[32m~/code/shop\x1b[0m $ mv .git g",
+  "\x1b[31mmv: cannot move '.git' to 'g': Permission denied\x1b[0m",
+  "\x1b[32m~/code/shop\x1b[0m $ ",
+].join("\r\n");
+
 const one = session({ id: "a" });
+const restricted = session({
+  id: "a",
+  title: "sh",
+  network: "allowlist",
+  exec: "writable",
+  files: fileAspects,
+});
+const ended = session({ id: "a", phase: "ended", exitCode: 0 });
+const over = { phase: ended.phase, endedAtMs: ended.endedAtMs, exitCode: 0 } as const;
 const refusal: Problem = {
   code: "CWD_IN_SECRET",
   message: "the folder /home/mira/.ssh is inside a secret that sandboxes cannot read",
@@ -285,6 +306,27 @@ export const scenarios: Record<string, () => FakeWorld> = {
     world(
       { sessions: [asking], layout: tabs("a"), grants },
       { network: { activity: usualRows }, grants: { problems: { 2: portTaken }, open: { 1: 2 } } },
+    ),
+  /** All rules about files and programs hold; some folders are approved. */
+  files: () =>
+    world(
+      { sessions: [restricted], layout: tabs("a"), grants: [...grants.slice(0, 1), ...execGrants] },
+      {
+        output: { a: REFUSED },
+        network: { activity: fileRows },
+        grants: { standing: { 12: "nextStart", 13: "unusable" }, problems: { 13: folderMissing } },
+      },
+    ),
+  /** The same, with nothing approved yet. */
+  "files-none": () =>
+    world(
+      { sessions: [restricted], layout: tabs("a") },
+      { output: { a: REFUSED }, network: { activity: fileRows } },
+    ),
+  "files-ended": () =>
+    world(
+      { sessions: [{ ...restricted, ...over }], layout: tabs("a") },
+      { output: { a: REFUSED }, network: { activity: fileRows } },
     ),
   "network-many": () =>
     networkWorld(

@@ -3,6 +3,7 @@ import type {
   ActivityRow,
   Actor,
   DenyReason,
+  FileDetail,
   GrantInfo,
   Problem,
   Prompt,
@@ -19,6 +20,20 @@ const curl = actor("curl", "curl -fsSL https://files.example.com/install.sh", ["
 interface RowPart extends Partial<ActivityRow> {
   /** Seconds before noon. */
   ago?: number;
+}
+
+/** What the guard says of a refused file or program. */
+export function file(part: Partial<FileDetail> = {}): FileDetail {
+  return {
+    call: "openat",
+    error: "EACCES",
+    other: null,
+    rule: { kind: "secret", path: `${HOME}/.ssh` },
+    sentence: `${HOME}/.ssh is a secret, which no session can read or replace`,
+    exact: true,
+    approvable: false,
+    ...part,
+  };
 }
 
 /** A refused or allowed file access. */
@@ -39,8 +54,9 @@ export function fileRow(id: number, part: RowPart = {}): ActivityRow {
     count: 1,
     process: actor("tar", "tar -cf /tmp/x.tar .ssh"),
     evidence: "observed",
-    raw: "file-read-data /home/mira/.ssh/id_ed25519 pid=41 tar",
+    raw: "file-read-data /home/mira/.ssh/id_ed25519 call=openat error=EACCES pid=41 comm=tar",
     connection: null,
+    file: file(),
     ...rest,
   };
 }
@@ -82,9 +98,113 @@ export function netRow(
       allowed: denied === undefined ? { source: "baseline", pattern: host, rule: null } : null,
       denied: denied ?? null,
     },
+    file: null,
     ...rest,
   };
 }
+
+const execFile = file({
+  call: "execve",
+  rule: { kind: "exec" },
+  sentence: "programs in folders that this session can write do not run, unless the folder is approved",
+  approvable: true,
+});
+
+/** What a session with all rules about files and programs is refused, newest last by id. */
+export const fileRows: ActivityRow[] = [
+  fileRow(9_101, {
+    ago: 96,
+    action: "file-write-rename",
+    target: `${SHOP}/.git`,
+    why: `holds the protected ${SHOP}/.git/hooks`,
+    process: actor("mv", "mv .git g"),
+    raw: `file-write-rename ${SHOP}/.git other=${SHOP}/g call=renameat2 error=EACCES pid=52 comm=mv`,
+    file: file({
+      call: "renameat2",
+      other: `${SHOP}/g`,
+      rule: { kind: "ancestor", path: `${SHOP}/.git/hooks` },
+      sentence: `${SHOP}/.git/hooks is protected, so no folder that holds it can be moved, removed or replaced`,
+    }),
+  }),
+  fileRow(9_102, {
+    ago: 81,
+    action: "file-write-data",
+    target: `${SHOP}/.git/config`,
+    why: "git would run programs: core.fsmonitor",
+    process: actor("git", "git config core.fsmonitor ./x"),
+    file: file({
+      rule: { kind: "git", what: "core.fsmonitor" },
+      sentence: "git runs programs that its own files name, outside of the sandbox too: core.fsmonitor",
+    }),
+  }),
+  netRow(9_103, "files.evil-cdn.net", { ago: 70, denied: "notListed", count: 3 }),
+  fileRow(9_104, {
+    ago: 52,
+    action: "file-write-link",
+    target: `${SHOP}/pre.key`,
+    why: "filename rule *.key",
+    process: actor("ln", "ln pre.key x.txt"),
+    file: file({
+      call: "linkat",
+      other: `${SHOP}/x.txt`,
+      rule: { kind: "name", glob: "*.key" },
+      sentence:
+        "no file whose name matches *.key can be made, changed or removed in what this session can write",
+    }),
+  }),
+  fileRow(9_105, {
+    ago: 33,
+    action: "process-exec",
+    target: "/usr/bin/bwrap",
+    why: "never runs in a sandbox",
+    process: actor("bwrap", "bwrap --bind / / sh"),
+    file: {
+      ...execFile,
+      sentence: "this program is refused in every folder: by it a sandbox could be left",
+      approvable: false,
+    },
+  }),
+  fileRow(9_106, {
+    ago: 21,
+    action: "process-exec",
+    target: `${SHOP}/node_modules/.bin/vite`,
+    why: "in a folder that it can write",
+    wayOut: "approving the folder that the program lies in",
+    count: 4,
+    evidence: "inferred",
+    process: actor("sh", "sh -c vite build", ["bash", "npm"]),
+    raw: `process-exec ${SHOP}/node_modules/.bin/vite call=execve error=EACCES pid=57 comm=sh`,
+    file: execFile,
+  }),
+  fileRow(9_107, {
+    ago: 9,
+    action: "file-write-create",
+    target: `${SHOP}/a\\u{a}b.key`,
+    why: "filename rule *.key",
+    count: 1_204,
+    process: actor("node", "node flood.js"),
+    file: file({
+      rule: { kind: "name", glob: "*.key" },
+      sentence:
+        "no file whose name matches *.key can be made, changed or removed in what this session can write",
+      exact: false,
+    }),
+  }),
+  fileRow(9_108, {
+    ago: 2,
+    action: "file-write-create",
+    target: `${SHOP}/.env`,
+    why: "filename rule .env",
+    wayOut: "an exception for this path in the filename rules",
+    process: actor("node", "node setup.js"),
+    raw: `file-write-create ${SHOP}/.env call=openat error=EACCES pid=41 comm=node`,
+    file: file({
+      rule: { kind: "name", glob: ".env" },
+      sentence:
+        "no file whose name matches .env can be made, changed or removed in what this session can write",
+    }),
+  }),
+];
 
 /** The feed of the reference picture, newest last by id. */
 export const usualRows: ActivityRow[] = [
@@ -92,8 +212,12 @@ export const usualRows: ActivityRow[] = [
     ago: 84,
     action: "file-write-data",
     target: `${HOME}/.bashrc`,
-    why: "protected, write",
+    why: "protected path",
     process: actor("sh"),
+    file: file({
+      rule: { kind: "protected", path: `${HOME}/.bashrc` },
+      sentence: `neither ${HOME}/.bashrc nor anything below it can be made, changed or removed, whether it exists or not`,
+    }),
   }),
   netRow(9_002, "api.anthropic.com", {
     ago: 69,
@@ -105,9 +229,11 @@ export const usualRows: ActivityRow[] = [
     ago: 50,
     action: "process-exec",
     target: `${SHOP}/target/debug/build-script`,
-    why: "runs from a writable folder",
-    wayOut: "approving the folder target for this session",
+    why: "in a folder that it can write",
+    wayOut: "approving the folder that the program lies in",
     process: actor("cargo", "cargo build", ["bash"]),
+    raw: `process-exec ${SHOP}/target/debug/build-script call=execve error=EACCES pid=41 comm=cargo`,
+    file: execFile,
   }),
   fileRow(9_004, { ago: 34 }),
   netRow(9_005, "registry.npmjs.org", { ago: 31, bytes: 1_400_000, process: actor("npm", "npm install") }),
@@ -123,9 +249,15 @@ export const usualRows: ActivityRow[] = [
     ago: 2,
     action: "file-write-create",
     target: `${SHOP}/.env`,
-    why: "name rule .env",
-    wayOut: "an exception for .env in the filename rules",
+    why: "filename rule .env",
+    wayOut: "an exception for this path in the filename rules",
     process: actor("node", "node setup.js"),
+    raw: `file-write-create ${SHOP}/.env call=openat error=EACCES pid=41 comm=node`,
+    file: file({
+      rule: { kind: "name", glob: ".env" },
+      sentence:
+        "no file whose name matches .env can be made, changed or removed in what this session can write",
+    }),
   }),
   netRow(9_008, "files.evil-cdn.net", { ago: 0, denied: "notListed", count: 38 }),
 ];
@@ -258,6 +390,35 @@ export const grants: GrantInfo[] = [
     words: "your ssh agent, until the session a ends",
   },
 ];
+
+function execGrant(id: number, path: string, sessionId: string | null): GrantInfo {
+  const reach = sessionId === null ? `for every session that starts in ${SHOP}` : "until the session a ends";
+  return {
+    id,
+    kind: "exec",
+    hostPort: null,
+    guestPort: null,
+    path,
+    sessionId,
+    workspace: SHOP,
+    createdAtMs: NOON - 86_400_000,
+    words: `programs in ${path} may run, ${reach}`,
+  };
+}
+
+/** One of each standing but revoked: in force, from the next start on, not to be used. */
+export const execGrants: GrantInfo[] = [
+  execGrant(11, `${SHOP}/node_modules/.bin`, null),
+  execGrant(12, `${SHOP}/target`, "a"),
+  execGrant(13, `${SHOP}/out`, null),
+];
+
+export const folderMissing: Problem = {
+  code: "EXEC_FOLDER_MISSING",
+  message: `there is no folder ${SHOP}/out`,
+  causes: [],
+  fix: { text: "Approve it once it exists, or choose a folder that does.", command: null },
+};
 
 export const portTaken: Problem = {
   code: "HOST_PORT_TAKEN",

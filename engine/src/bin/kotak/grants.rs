@@ -8,7 +8,7 @@ use crate::sessions;
 use crate::text::{printable, write_result};
 use kotak_engine::api::{GrantInfo, GrantUse, NewGrant};
 use kotak_engine::error::{Coded, Fix, Problem};
-use kotak_engine::manager::look_at_sockets;
+use kotak_engine::manager::{look_at_folder, look_at_sockets};
 use kotak_engine::spec::{Grant, GrantKind};
 use kotak_engine::store::{Dirs, GrantStart, Store};
 use serde::Serialize;
@@ -54,12 +54,18 @@ pub(crate) fn grants(dirs: &Dirs, options: GrantsOptions, json: bool) -> Result<
             session,
         } => {
             let grant = what.grant()?;
+            if let (Grant::Exec(_), Some(session)) = (&grant, &session) {
+                return Err(not_widened(session));
+            }
             look_at_sockets(dirs, std::slice::from_ref(&grant)).map_err(Failure::usage)?;
             let workspace = match (&session, workspace) {
                 (Some(session), _) => own_walls(&store, session)?,
                 (None, Some(folder)) => workspace_id(folder)?,
                 (None, None) => current_workspace()?,
             };
+            if let Grant::Exec(folder) = &grant {
+                look_at_folder(dirs, folder, &workspace).map_err(Failure::usage)?;
+            }
             let start = GrantStart {
                 grant,
                 session_id: session.clone(),
@@ -137,6 +143,20 @@ fn opened(store: &Store, grant: &GrantInfo, session: &str) -> Result<GrantUse, F
     Err(Failure::usage(problem))
 }
 
+/// The sandbox of a running session takes no further folder (landlock(7)).
+fn not_widened(session: &str) -> Failure {
+    Failure::usage(Problem {
+        code: "EXEC_GRANT_NEEDS_START".to_owned(),
+        message: format!("the sandbox of the running session {session} cannot be widened"),
+        causes: Vec::new(),
+        fix: Some(Fix::words(
+            "Leave --session out: the folder is approved for the workspace then, and holds for every \
+             session that starts there. In the window it can be approved for one session, which is \
+             started anew for it.",
+        )),
+    })
+}
+
 fn no_grant(id: i64) -> Failure {
     Failure::usage(Problem {
         code: "NO_SUCH_GRANT".to_owned(),
@@ -176,7 +196,11 @@ fn show(grants: &[GrantInfo], uses: &[GrantUse], json: bool) -> Result<String, F
         ));
         for used in of(grant) {
             let standing = match (&used.inside, &used.problem) {
+                (_, Some(problem)) if grant.kind == GrantKind::Exec => {
+                    format!("not in force: {} [{}]", problem.message, problem.code)
+                }
                 (_, Some(problem)) => format!("not open: {} [{}]", problem.message, problem.code),
+                (Some(_), None) if grant.kind == GrantKind::Exec => "in force".to_owned(),
                 (Some(at), None) => format!("open at {at}{}", hint(grant)),
                 (None, None) => continue,
             };
@@ -198,14 +222,25 @@ fn hint(grant: &GrantInfo) -> &'static str {
     }
 }
 
+/// A folder as it is given on the command line, from the root.
+fn whole_path(folder: String) -> Result<String, Failure> {
+    let whole = std::path::absolute(&folder).map_err(|error| unreadable(&error))?;
+    Ok(whole.to_string_lossy().into_owned())
+}
+
 impl WhatOptions {
     fn grant(self) -> Result<Grant, Failure> {
         // Exactly one is given: clap sees to it.
-        let (kind, what) = match (self.forward_in, self.forward_out, self.socket) {
-            (Some(ports), _, _) => (GrantKind::PortIn, ports),
-            (None, Some(ports), _) => (GrantKind::PortOut, ports),
-            (None, None, socket) => (GrantKind::Socket, socket.unwrap_or_default()),
-        };
+        let kinds = [
+            (GrantKind::PortIn, self.forward_in),
+            (GrantKind::PortOut, self.forward_out),
+            (GrantKind::Exec, self.exec.map(whole_path).transpose()?),
+        ];
+        let given = kinds
+            .into_iter()
+            .find_map(|(kind, what)| Some((kind, what?)));
+        let (kind, what) =
+            given.unwrap_or_else(|| (GrantKind::Socket, self.socket.unwrap_or_default()));
         let new = NewGrant {
             kind,
             what,
@@ -253,6 +288,7 @@ mod tests {
         let all = [
             grant(GrantKind::PortIn, "3000:8080"),
             grant(GrantKind::Socket, "ssh-agent"),
+            grant(GrantKind::Exec, "/w/target"),
         ];
         let taken = Problem {
             code: "HOST_PORT_TAKEN".to_owned(),
@@ -262,13 +298,15 @@ mod tests {
         };
         store.grant_used(all[0].id, "s", Err(taken));
         store.grant_used(all[1].id, "s", Ok("/run/x".to_owned()));
+        store.grant_used(all[2].id, "s", Ok("/w/target".to_owned()));
         let uses = store.grant_uses().unwrap();
         assert_eq!(
             show(&all, &uses, false).unwrap(),
             "1  port 3000 inside, opened as 127.0.0.1:8080 of this computer, for every session \
              that starts in /w\n   · s: not open: port 8080 of this computer is taken \
              [HOST_PORT_TAKEN]\n2  your ssh agent, for every session that starts in /w\n   · s: \
-             open at /run/x, which SSH_AUTH_SOCK has to name\n"
+             open at /run/x, which SSH_AUTH_SOCK has to name\n3  programs in /w/target may run, for \
+             every session that starts in /w\n   · s: in force\n"
         );
         assert_eq!(show(&[], &[], false).unwrap(), "no grants yet\n");
     }

@@ -6,13 +6,14 @@ use crate::rules::unreadable;
 use crate::sessions::{self, now_ms};
 use crate::text::{printable, write_result};
 use kotak_engine::api::{ActivityQuery, ActivityRow, Outcome};
+use kotak_engine::events::Evidence;
 use kotak_engine::store::{Dirs, Store};
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::time::Duration;
 
 /// How often the history is read while following.
-const FOLLOW_EVERY: Duration = Duration::from_millis(300);
+const FOLLOW_EVERY: Duration = Duration::from_millis(100);
 /// How far back rows may still change or come late from other engines, milliseconds.
 const SETTLED_MS: u64 = 30_000;
 
@@ -124,10 +125,14 @@ fn in_words(row: &ActivityRow) -> String {
         Outcome::Failed => "failed ",
     };
     let mut line = format!(
-        "{}  {verdict}  {}",
+        "{}  {verdict}  {}{}",
         utc(row.last_ms),
+        verb(row),
         printable(&row.target)
     );
+    if let Some(other) = row.file.as_ref().and_then(|file| file.other.as_ref()) {
+        line.push_str(&format!(" to {}", printable(other)));
+    }
     if let Some(unicode) = &row.unicode {
         line.push_str(&format!(" ({})", printable(unicode)));
     }
@@ -138,8 +143,29 @@ fn in_words(row: &ActivityRow) -> String {
     if row.count > 1 {
         line.push_str(&format!("  ×{}", row.count));
     }
+    if row.evidence == Evidence::Inferred {
+        line.push_str("  inferred");
+    }
     line.push_str(&format!("  in {}\n", printable(&row.session_id)));
     line
+}
+
+/// What was tried, of a row that is no connection.
+fn verb(row: &ActivityRow) -> String {
+    if row.connection.is_some() || row.action.starts_with("network-") {
+        return String::new();
+    }
+    let word = match row.action.as_str() {
+        "file-read-data" => "read",
+        "file-write-create" => "create",
+        "file-write-data" => "write",
+        "file-write-unlink" => "delete",
+        "file-write-rename" => "move",
+        "file-write-link" => "link",
+        "process-exec" => "run",
+        other => return format!("{} ", printable(other)),
+    };
+    format!("{word} ")
 }
 
 /// A time in UTC, `2026-03-01T12:01:33Z` (RFC 3339).
@@ -166,8 +192,8 @@ fn utc(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kotak_engine::api::Actor;
-    use kotak_engine::events::Evidence;
+    use kotak_engine::api::{Actor, FileDetail};
+    use kotak_engine::events::RefusalRule;
 
     #[test]
     fn times_are_written_as_everywhere() {
@@ -208,6 +234,7 @@ mod tests {
             evidence: Evidence::Observed,
             raw: None,
             connection: None,
+            file: None,
         };
         assert_eq!(
             in_words(&row),
@@ -219,5 +246,70 @@ mod tests {
         assert!(seen.line(&row, false).unwrap().is_none());
         let more = ActivityRow { count: 4, ..row };
         assert!(seen.line(&more, false).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_refused_file_or_program_stands_beside_what_the_network_refused() {
+        // REQ UI-5
+        let row = |action: &str, target: &str, rule, why: &str, other: Option<&str>| ActivityRow {
+            id: 1,
+            session_id: "s".to_owned(),
+            at_ms: 0,
+            last_ms: 0,
+            outcome: Outcome::Refused,
+            action: action.to_owned(),
+            target: target.to_owned(),
+            unicode: None,
+            why: why.to_owned(),
+            way_out: None,
+            count: 1,
+            process: Some(Actor {
+                pid: 7,
+                name: "git".to_owned(),
+                executable: None,
+                command: String::new(),
+                cwd: None,
+                parents: Vec::new(),
+            }),
+            evidence: Evidence::Inferred,
+            raw: None,
+            connection: None,
+            file: Some(FileDetail {
+                call: "renameat2".to_owned(),
+                error: "EACCES".to_owned(),
+                other: other.map(str::to_owned),
+                rule,
+                sentence: String::new(),
+                exact: true,
+                approvable: false,
+            }),
+        };
+        let rule = RefusalRule::Name {
+            glob: "*.key".to_owned(),
+        };
+        let moved = row(
+            "file-write-rename",
+            "/w/a",
+            rule,
+            "filename rule *.key",
+            Some("/w/b\u{1b}.key"),
+        );
+        assert_eq!(
+            in_words(&moved),
+            "1970-01-01T00:00:00Z  refused  move /w/a to /w/b\\u{1b}.key  filename rule *.key  \
+             git [7]  inferred  in s\n"
+        );
+        let program = row(
+            "process-exec",
+            "/w/x",
+            RefusalRule::Exec,
+            "in a folder that it can write",
+            None,
+        );
+        assert!(in_words(&program).contains("  refused  run /w/x  in a folder"));
+        let mut seen = Seen::default();
+        let line = seen.line(&program, true).unwrap().unwrap();
+        let json: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(json["file"]["rule"]["kind"], "exec");
     }
 }

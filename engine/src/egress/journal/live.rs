@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Least time between two pieces.
 const EVERY: Duration = Duration::from_millis(100);
@@ -26,6 +27,8 @@ struct State {
     skipped: u64,
     /// A piece is on its way.
     armed: bool,
+    /// When the last piece was sent.
+    sent: Option<Instant>,
 }
 
 impl fmt::Debug for Live {
@@ -68,10 +71,22 @@ impl Live {
             return;
         }
         state.armed = true;
+        // The first after a quiet time goes out at once.
+        let due = state.sent.map(|sent| sent + EVERY);
         let shared = Arc::clone(&self.0);
         tokio::spawn(async move {
-            tokio::time::sleep(EVERY).await;
-            let State { rows, skipped, .. } = std::mem::take(&mut *shared.state());
+            if let Some(due) = due {
+                tokio::time::sleep_until(due).await;
+            }
+            let (rows, skipped) = {
+                let mut state = shared.state();
+                state.armed = false;
+                state.sent = Some(Instant::now());
+                (
+                    std::mem::take(&mut state.rows),
+                    std::mem::take(&mut state.skipped),
+                )
+            };
             (shared.send)(rows.into_values().collect(), skipped);
         });
     }

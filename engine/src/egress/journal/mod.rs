@@ -1,4 +1,4 @@
-//! What happened on a session's network, on its way to the history and the windows. Nothing here
+//! What a session did and was refused, on its way to the history and the windows. Nothing here
 //! waits: what finds no room is counted.
 
 mod bucket;
@@ -15,7 +15,7 @@ pub use live::Live;
 pub use session::Journal;
 
 use super::decide::DenyReason;
-use crate::api::{ActivityRow, NetworkCounts, Outcome};
+use crate::api::{ActivityKind, ActivityRow, NetworkCounts, Outcome};
 use std::sync::Arc;
 
 /// One run of a session. A session id may be used again; the time tells the runs apart.
@@ -27,22 +27,39 @@ pub struct SessionRun {
     pub since_ms: u64,
 }
 
-/// What is counted apart: connections that passed, and refusals by their reason.
+/// What is counted apart: connections that passed, their refusals by the reason, other refusals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Counted {
     /// It passed.
     Allowed,
-    /// It did not; refusals of other kinds than connections have no reason.
+    /// It did not; a connection that is none has no reason.
     Refused(Option<DenyReason>),
+    /// A file that was not made, changed, removed or read.
+    File,
+    /// A program that did not run.
+    Exec,
 }
 
 impl Counted {
-    /// What a row counts as.
+    /// What a connection counts as.
     #[must_use]
     pub fn of(outcome: Outcome, denied: Option<DenyReason>) -> Self {
         match outcome {
             Outcome::Allowed | Outcome::Open | Outcome::Failed => Self::Allowed,
             Outcome::Refused => Self::Refused(denied),
+        }
+    }
+
+    /// What a row counts as.
+    #[must_use]
+    pub fn of_row(row: &ActivityRow) -> Self {
+        match ActivityKind::of(row) {
+            ActivityKind::Network => {
+                let denied = row.connection.as_ref().and_then(|detail| detail.denied);
+                Self::of(row.outcome, denied)
+            }
+            ActivityKind::Files => Self::File,
+            ActivityKind::Exec => Self::Exec,
         }
     }
 }

@@ -26,6 +26,7 @@ struct Key {
     action: String,
     target: String,
     process: Option<String>,
+    why: String,
     counted: Counted,
 }
 
@@ -112,20 +113,26 @@ impl Journal {
 
     /// Something was refused. The row's number, times and count are set here.
     pub fn refused(&self, now_ms: u64, row: ActivityRow) {
-        let denied = row.connection.as_ref().and_then(|detail| detail.denied);
+        self.refused_times(now_ms, 1, row);
+    }
+
+    /// The same, several times at once.
+    pub fn refused_times(&self, now_ms: u64, times: u64, row: ActivityRow) {
+        let in_row = u32::try_from(times).unwrap_or(u32::MAX);
         let key = Key {
             action: row.action.clone(),
             target: row.target.clone(),
             process: row.process.as_ref().map(|actor| actor.name.clone()),
-            counted: Counted::of(Outcome::Refused, denied),
+            why: row.why.clone(),
+            counted: Counted::of_row(&row),
         };
         let mut state = self.state();
-        state.fresh_refusals = state.fresh_refusals.saturating_add(1);
-        state.count(key.counted, now_ms);
+        state.fresh_refusals = state.fresh_refusals.saturating_add(times);
+        state.count(key.counted, now_ms, times);
         if let Some(known) = state.refusals.get_mut(&key)
             && known.row.at_ms.saturating_add(WINDOW_MS) > now_ms
         {
-            known.row.count = known.row.count.saturating_add(1);
+            known.row.count = known.row.count.saturating_add(in_row);
             known.row.last_ms = now_ms;
             known.changed = true;
             if known.told_ms.saturating_add(TELL_MS) <= now_ms {
@@ -141,19 +148,19 @@ impl Journal {
         }
         let room = state.refusals.len() < FOLLOWED || state.refusals.contains_key(&key);
         if !room || !state.refused_rows.take(now_ms) {
-            state.only_counted(key.counted, now_ms);
+            state.only_counted(key.counted, now_ms, times);
             return;
         }
         let row = ActivityRow {
             id: self.ids.next(now_ms),
             at_ms: now_ms,
             last_ms: now_ms,
-            count: 1,
+            count: in_row,
             outcome: Outcome::Refused,
             ..row
         };
         if !self.sink.keep(&row) {
-            state.only_counted(key.counted, now_ms);
+            state.only_counted(key.counted, now_ms, times);
             return;
         }
         self.sink.show(&row);
@@ -165,11 +172,19 @@ impl Journal {
         state.refusals.insert(key, refusal);
     }
 
+    /// So many were refused, of which nothing else is known.
+    pub fn refused_unseen(&self, now_ms: u64, counted: Counted, times: u64) {
+        let mut state = self.state();
+        state.fresh_refusals = state.fresh_refusals.saturating_add(times);
+        state.count(counted, now_ms, times);
+        state.only_counted(counted, now_ms, times);
+    }
+
     /// A connection passes. The row as it is followed from now on; without a number when it is
     /// only counted.
     pub fn opened(&self, now_ms: u64, row: ActivityRow) -> Option<ActivityRow> {
         let mut state = self.state();
-        state.count(Counted::Allowed, now_ms);
+        state.count(Counted::Allowed, now_ms, 1);
         let row = ActivityRow {
             id: self.ids.next(now_ms),
             at_ms: now_ms,
@@ -179,7 +194,7 @@ impl Journal {
             ..row
         };
         if !state.allowed_rows.take(now_ms) || !self.sink.keep(&row) {
-            state.only_counted(Counted::Allowed, now_ms);
+            state.only_counted(Counted::Allowed, now_ms, 1);
             return None;
         }
         self.sink.show(&row);
@@ -222,9 +237,9 @@ impl Journal {
             count.changed = true;
         }
         state.fresh_refusals = state.fresh_refusals.saturating_add(1);
-        state.count(counted, now_ms);
+        state.count(counted, now_ms, 1);
         if only_counted_at.is_some() {
-            state.only_counted(counted, now_ms);
+            state.only_counted(counted, now_ms, 1);
         }
     }
 
@@ -292,19 +307,19 @@ impl Journal {
 }
 
 impl State {
-    fn count(&mut self, counted: Counted, now_ms: u64) {
+    fn count(&mut self, counted: Counted, now_ms: u64, times: u64) {
         let count = self.counts.entry(counted).or_default();
-        count.tally.total = count.tally.total.saturating_add(1);
+        count.tally.total = count.tally.total.saturating_add(times);
         count.tally.last_ms = now_ms;
         count.changed = true;
     }
 
-    fn only_counted(&mut self, counted: Counted, now_ms: u64) {
-        self.skipped = self.skipped.saturating_add(1);
+    fn only_counted(&mut self, counted: Counted, now_ms: u64, times: u64) {
+        self.skipped = self.skipped.saturating_add(times);
         let count = self.counts.entry(counted).or_default();
-        count.tally.only_counted = count.tally.only_counted.saturating_add(1);
+        count.tally.only_counted = count.tally.only_counted.saturating_add(times);
         let flood = count.floods.entry(slot_of(now_ms)).or_default();
-        flood.count = flood.count.saturating_add(1);
+        flood.count = flood.count.saturating_add(times);
         flood.changed = true;
     }
 
@@ -314,6 +329,8 @@ impl State {
             match counted {
                 Counted::Allowed => counts.allowed += count.tally.total,
                 Counted::Refused(_) => counts.refused += count.tally.total,
+                // No connections.
+                Counted::File | Counted::Exec => {}
             }
         }
         counts

@@ -103,6 +103,7 @@ fn row(target: &str) -> ActivityRow {
             allowed: None,
             denied: Some(DenyReason::NotListed),
         }),
+        file: None,
     }
 }
 
@@ -150,6 +151,40 @@ fn another_process_target_or_reason_is_another_row() {
         journal.refused(5, row);
     }
     assert_eq!(kept.rows.lock().unwrap().len(), 3);
+}
+
+#[test]
+fn what_was_refused_several_times_is_one_row_with_that_count_and_files_are_no_connections() {
+    let kept = Arc::new(Kept::default());
+    let journal = journal(&kept);
+    let of = |action: &str| ActivityRow {
+        action: action.to_owned(),
+        connection: None,
+        ..row("/w/.env")
+    };
+    journal.refused_times(5, 7, of("file-write-create"));
+    journal.refused_times(6, 3, of("file-write-create"));
+    journal.refused(6, of("process-exec"));
+    journal.refused_unseen(7, Counted::File, 1_000);
+    journal.flush(8);
+    let counts: Vec<u32> = kept
+        .rows
+        .lock()
+        .unwrap()
+        .values()
+        .map(|row| row.count)
+        .collect();
+    assert_eq!(counts, [10, 1]);
+    assert_eq!(kept.all(), (1_011, 1_000));
+    let tallies = kept.tallies.lock().unwrap();
+    assert_eq!(tallies[&Counted::File].total, 1_010);
+    assert_eq!(tallies[&Counted::Exec].total, 1);
+    let floods = kept.floods.lock().unwrap().clone();
+    assert_eq!(floods, [((Counted::File, 0), 1_000)].into());
+    assert_eq!(
+        *kept.counts.lock().unwrap(),
+        (NetworkCounts::default(), 1_011)
+    );
 }
 
 #[test]

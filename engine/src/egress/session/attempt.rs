@@ -34,6 +34,7 @@ fn row(session: &str, detail: ConnectionDetail, target: String, why: &str) -> Ac
         evidence: Evidence::Observed,
         raw: None,
         connection: Some(detail),
+        file: None,
     }
 }
 

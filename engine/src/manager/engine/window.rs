@@ -82,11 +82,12 @@ impl Drop for WindowOpen {
     }
 }
 
-/// Puts what a session's network did into what the window sees of it.
+/// Puts what a session's network did, and how much was refused, into what the window sees of it.
 pub(super) fn counted(
     engine: &OnceLock<Weak<Shared>>,
     session: &str,
-    news: Option<(NetworkCounts, u64)>,
+    counts: Option<NetworkCounts>,
+    fresh_refusals: u64,
 ) {
     let Some(shared) = engine.get().and_then(Weak::upgrade) else {
         return;
@@ -97,11 +98,11 @@ pub(super) fn counted(
     let waiting = shared.networks.ask().waiting(session);
     let before = found.info();
     let after = found.update(|info| {
-        if let Some((counts, fresh)) = news {
+        if let Some(counts) = counts {
             info.counts = counts;
-            let fresh = u32::try_from(fresh).unwrap_or(u32::MAX);
-            info.unread_refusals = info.unread_refusals.saturating_add(fresh);
         }
+        let fresh = u32::try_from(fresh_refusals).unwrap_or(u32::MAX);
+        info.unread_refusals = info.unread_refusals.saturating_add(fresh);
         info.counts.waiting = waiting;
     });
     if before != after {

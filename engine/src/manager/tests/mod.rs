@@ -76,6 +76,7 @@ impl Rig {
             socket_grants: Vec::new(),
             mode: Mode::Chat,
             protected_paths: Vec::new(),
+            exec_restriction: Default::default(),
             cols: 80,
             rows: 24,
         }

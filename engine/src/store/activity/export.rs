@@ -1,13 +1,13 @@
 //! The history written to a file.
 
-use crate::api::{ActivityQuery, ActivityRow, ExportFormat};
+use crate::api::{ActivityQuery, ActivityRow, ExportFormat, FileDetail};
 use crate::store::row::word;
 use crate::store::{Store, StoreError};
 use serde::Serialize;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-const HEADER: [&str; 24] = [
+const HEADER: [&str; 30] = [
     "id",
     "session",
     "first_ms",
@@ -31,6 +31,12 @@ const HEADER: [&str; 24] = [
     "duration_ms",
     "source",
     "pattern",
+    "call",
+    "error",
+    "other",
+    "rule",
+    "rule_of",
+    "sentence",
     "raw",
 ];
 
@@ -93,11 +99,13 @@ impl Store {
     }
 }
 
-fn cells(row: &ActivityRow) -> [String; 24] {
+fn cells(row: &ActivityRow) -> [String; 30] {
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     let detail = row.connection.as_ref();
     let actor = row.process.as_ref();
     let number = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
+    let file = row.file.as_ref();
+    let of_file = |cell: fn(&FileDetail) -> &str| file.map(cell).unwrap_or_default().to_owned();
     let allowed = detail.and_then(|detail| detail.allowed.as_ref());
     [
         row.id.to_string(),
@@ -131,6 +139,12 @@ fn cells(row: &ActivityRow) -> [String; 24] {
         allowed
             .map(|allowed| allowed.pattern.clone())
             .unwrap_or_default(),
+        of_file(|file| &file.call),
+        of_file(|file| &file.error),
+        of_file(|file| file.other.as_deref().unwrap_or_default()),
+        of_file(|file| file.rule.kind()),
+        of_file(|file| file.rule.what().unwrap_or_default()),
+        of_file(|file| &file.sentence),
         text(&row.raw),
     ]
 }

@@ -58,10 +58,14 @@ impl HistoryBound {
 pub struct SessionTotals {
     /// Connections that passed.
     pub allowed: u64,
-    /// Attempts that were refused.
+    /// Attempts to connect that were refused.
     pub refused: u64,
-    /// Of both, those without a row: never had, or no longer.
+    /// Files that were refused.
+    pub files: u64,
+    /// Programs that did not run.
+    pub programs: u64,
+    /// Of all, those without a row: never had, or no longer.
     pub only_counted: u64,
-    /// Refusals by their reason; those without one are no connections.
+    /// Refused connections by their reason.
     pub reasons: Vec<(Option<DenyReason>, u64)>,
 }

@@ -1,7 +1,8 @@
 //! Questions to the history of connections and refusals.
 
+use super::write::{EXEC, FILE};
 use super::{HistoryBound, SessionTotals};
-use crate::api::{ActivityPage, ActivityQuery, ActivityRow, Outcome};
+use crate::api::{ActivityKind, ActivityPage, ActivityQuery, ActivityRow, Outcome};
 use crate::egress::journal::FLOOD_SLOT_MS;
 use crate::events::Evidence;
 use crate::store::row::{millis, read_word};
@@ -14,7 +15,10 @@ const USUAL_LIMIT: u32 = 200;
 pub(super) const MOST_ROWS: u32 = 1_000;
 
 const COLUMNS: &str = "id, session_id, at_ms, last_ms, outcome, action, target, unicode, why,
-    way_out, count, actor, evidence, raw, connection";
+    way_out, count, actor, evidence, raw, connection, file";
+
+/// The condition by which counts are of connections.
+pub(super) const CONNECTIONS: &str = "reason NOT IN ('file', 'exec')";
 
 /// The conditions of a query, in SQL.
 #[derive(Default)]
@@ -48,8 +52,15 @@ fn conditions(query: &ActivityQuery) -> Conditions {
     if query.refused_only {
         all.add("outcome = 'refused'", None);
     }
-    if query.connections_only {
-        all.add("connection IS NOT NULL", None);
+    if let Some(kind) = query.kind {
+        all.add(
+            match kind {
+                ActivityKind::Network => "connection IS NOT NULL",
+                ActivityKind::Files => "connection IS NULL AND action != 'process-exec'",
+                ActivityKind::Exec => "connection IS NULL AND action = 'process-exec'",
+            },
+            None,
+        );
     }
     if let Some(action) = text(&query.action) {
         // The text to find comes first here, so that it is bound once.
@@ -118,6 +129,12 @@ fn only_counted(connection: &Connection, query: &ActivityQuery) -> rusqlite::Res
     if query.refused_only {
         conditions.add("outcome = 'refused'", None);
     }
+    match query.kind {
+        Some(ActivityKind::Network) => conditions.add(CONNECTIONS, None),
+        Some(ActivityKind::Files) => conditions.add("reason = ?", Some(FILE.to_owned().into())),
+        Some(ActivityKind::Exec) => conditions.add("reason = ?", Some(EXEC.to_owned().into())),
+        None => {}
+    }
     let (what, table) = if query.from_ms.is_none() && query.to_ms.is_none() {
         ("only_counted + pruned", "activity_total")
     } else {
@@ -155,7 +172,11 @@ pub(in crate::store) fn totals(
         let reason: String = row.get(1)?;
         let total = number(row, 2)?;
         totals.only_counted += number(row, 3)?;
-        if outcome == "refused" {
+        if reason == FILE {
+            totals.files += total;
+        } else if reason == EXEC {
+            totals.programs += total;
+        } else if outcome == "refused" {
             totals.refused += total;
             totals.reasons.push((read_word(&reason), total));
         } else {
@@ -197,6 +218,7 @@ fn row(row: &Row<'_>) -> rusqlite::Result<ActivityRow> {
         evidence: read_word(&row.get::<_, String>(12)?).unwrap_or(Evidence::Inferred),
         raw: row.get(13)?,
         connection: json(14)?.and_then(|text| serde_json::from_str(&text).ok()),
+        file: json(15)?.and_then(|text| serde_json::from_str(&text).ok()),
     })
 }
 

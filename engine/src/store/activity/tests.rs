@@ -1,9 +1,11 @@
 use super::*;
 use crate::api::Outcome;
-use crate::api::{ActivityQuery, ActivityRow, Actor, ConnectionDetail, ExportFormat};
+use crate::api::{
+    ActivityKind, ActivityQuery, ActivityRow, Actor, ConnectionDetail, ExportFormat, FileDetail,
+};
 use crate::egress::gate::Route;
 use crate::egress::journal::{Counted, FLOOD_SLOT_MS, SessionRun, Tally};
-use crate::events::Evidence;
+use crate::events::{Evidence, RefusalRule};
 use crate::store::tests::{database, end, start};
 use crate::store::{Dirs, Store};
 use rusqlite::Connection;
@@ -45,6 +47,7 @@ fn refused(id: i64, session: &str, host: &str) -> ActivityRow {
             allowed: None,
             denied: Some(DenyReason::NotListed),
         }),
+        file: None,
     }
 }
 
@@ -63,6 +66,17 @@ fn file_read(id: i64, session: &str) -> ActivityRow {
         target: "/home/u/.ssh/id".to_owned(),
         connection: None,
         process: None,
+        file: Some(FileDetail {
+            call: "openat".to_owned(),
+            error: "EACCES".to_owned(),
+            other: Some("=2+2".to_owned()),
+            rule: RefusalRule::Secret {
+                path: "/home/u/.ssh".to_owned(),
+            },
+            sentence: "a secret, which no session can read".to_owned(),
+            exact: true,
+            approvable: false,
+        }),
         ..refused(id, session, "x")
     }
 }
@@ -135,7 +149,19 @@ fn every_filter_keeps_what_it_names_and_pages_go_back_to_the_first_row() {
         ids(&store, &query)
     };
     assert_eq!(with(&|query| query.refused_only = true), [4, 3, 1]);
-    assert_eq!(with(&|query| query.connections_only = true), [5, 3, 2, 1]);
+    let kind = |kind| with(&|query| query.kind = Some(kind));
+    assert_eq!(kind(ActivityKind::Network), [5, 3, 2, 1]);
+    assert_eq!(kind(ActivityKind::Files), [4]);
+    assert_eq!(kind(ActivityKind::Exec), [] as [i64; 0]);
+    let mut program = file_read(6, "s");
+    program.action = "process-exec".to_owned();
+    let other = open_clean(tempfile::tempdir().unwrap().path());
+    assert!(other.recorder().row(&program));
+    let programs = ActivityQuery {
+        kind: Some(ActivityKind::Exec),
+        ..ActivityQuery::default()
+    };
+    assert_eq!(ids(&other, &programs), [6]);
     assert_eq!(with(&|query| query.action = Some("file-".to_owned())), [4]);
     assert_eq!(
         with(&|query| query.process = Some("CUR".to_owned())),
@@ -242,6 +268,39 @@ fn what_has_no_row_is_counted_in_totals_pages_and_the_timeline() {
     assert_eq!(timeline.hosts[0].steps, [1, 0, 0, 0, 0, 0]);
     let other = store.timeline(Some("other"), 0, FLOOD_SLOT_MS, 6).unwrap();
     assert_eq!(other.refused, [0; 6]);
+}
+
+#[test]
+fn refused_files_and_programs_are_counted_apart_from_connections() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open_clean(root.path());
+    let recorder = store.recorder();
+    assert!(recorder.row(&file_read(1, "s")));
+    let tally = |total, only_counted| Tally {
+        total,
+        only_counted,
+        last_ms: 10,
+    };
+    recorder.tally(&run("s"), Counted::File, tally(41, 40));
+    recorder.tally(&run("s"), Counted::Exec, tally(7, 5));
+    recorder.tally(&run("s"), Counted::Refused(None), tally(3, 1));
+    recorder.flood(&run("s"), Counted::File, 10, 40);
+    let totals = store.totals("s").unwrap();
+    assert_eq!((totals.refused, totals.files, totals.programs), (3, 41, 7));
+    assert_eq!((totals.only_counted, totals.reasons), (46, vec![(None, 3)]));
+    for (kind, counted) in [
+        (None, 46),
+        (Some(ActivityKind::Network), 1),
+        (Some(ActivityKind::Files), 40),
+        (Some(ActivityKind::Exec), 5),
+    ] {
+        let query = ActivityQuery { kind, ..query("s") };
+        assert_eq!(store.activity(&query).unwrap().only_counted, counted);
+    }
+    // A picture of connections shows none of it.
+    let timeline = store.timeline(Some("s"), 0, FLOOD_SLOT_MS, 6).unwrap();
+    assert_eq!((timeline.refused, timeline.hosts), (vec![0; 6], vec![]));
+    assert_eq!(timeline.files.iter().sum::<u32>(), 41);
 }
 
 #[test]
@@ -407,8 +466,16 @@ fn an_export_holds_every_row_and_no_cell_that_a_spreadsheet_would_run() {
         line,
         "1,s,10,10,refused,network-outbound,a.example.com:443,,\
          \"'=HYPERLINK(\"\"http://evil\"\")\",allow a.example.com:443,1,curl,7,/usr/bin/curl,\
-         \"curl, \"\"x\"\"\n\",observed,connect,,0,0,,,,-5\r\n"
+         \"curl, \"\"x\"\"\n\",observed,connect,,0,0,,,,,,,,,,-5\r\n"
     );
+    assert!(store.recorder().row(&file_read(2_501, "files")));
+    store
+        .export_activity(&query("files"), ExportFormat::Csv, &path)
+        .unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let end = "observed,,,,,,,,openat,EACCES,\"'=2+2\",secret,/home/u/.ssh,\
+               \"a secret, which no session can read\",\r\n";
+    assert!(text.ends_with(end), "{text}");
     let failed = store.export_activity(&one, ExportFormat::Csv, Path::new("/proc/none/out.csv"));
     let code = crate::error::Coded::code(&failed.unwrap_err());
     assert_eq!(code, "EXPORT_FAILED");

@@ -1,6 +1,6 @@
 //! Connections and refusals over time.
 
-use super::read::number;
+use super::read::{CONNECTIONS, number};
 use crate::api::{RefusedHost, Timeline};
 use crate::egress::journal::FLOOD_SLOT_MS;
 use crate::store::row::millis;
@@ -106,11 +106,12 @@ pub(in crate::store) fn timeline(
     let window = Window::new(from_ms, to_ms, steps);
     let mut allowed = vec![0; window.steps];
     let mut refused = vec![0; window.steps];
+    let mut files = vec![0; window.steps];
     let mut hosts: HashMap<String, RefusedHost> = HashMap::new();
     let mut statement = connection.prepare_cached(
-        "SELECT at_ms, last_ms, outcome, target, unicode, why, count FROM activity
-         WHERE (?1 IS NULL OR session_id = ?1) AND last_ms >= ?2 AND at_ms < ?3
-            AND connection IS NOT NULL ORDER BY id",
+        "SELECT at_ms, last_ms, outcome, target, unicode, why, count, connection IS NULL
+         FROM activity WHERE (?1 IS NULL OR session_id = ?1) AND last_ms >= ?2 AND at_ms < ?3
+         ORDER BY id",
     )?;
     let mut rows = statement.query(params![
         session,
@@ -120,6 +121,12 @@ pub(in crate::store) fn timeline(
     while let Some(row) = rows.next()? {
         let (at_ms, last_ms, count) = (number(row, 0)?, number(row, 1)?, number(row, 6)?);
         let outcome: String = row.get(2)?;
+        if row.get(7)? {
+            window.spread(at_ms, last_ms, count, |step, count| {
+                bump(&mut files, step, count);
+            });
+            continue;
+        }
         if outcome != "refused" {
             // A connection counts when it begins; how long it lasted is no matter here.
             window.spread(at_ms, at_ms, count, |step, count| {
@@ -145,11 +152,11 @@ pub(in crate::store) fn timeline(
             *sum = sum.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
         });
     }
-    let mut statement = connection.prepare_cached(
-        "SELECT slot_ms, outcome, sum(count) FROM activity_flood
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT slot_ms, outcome, sum(count), {CONNECTIONS} AS connections FROM activity_flood
          WHERE (?1 IS NULL OR session_id = ?1) AND slot_ms >= ?2 AND slot_ms < ?3
-         GROUP BY slot_ms, outcome",
-    )?;
+         GROUP BY slot_ms, outcome, connections"
+    ))?;
     let first_slot = window.from_ms.saturating_sub(FLOOD_SLOT_MS - 1);
     let mut rows = statement.query(params![
         session,
@@ -159,7 +166,9 @@ pub(in crate::store) fn timeline(
     while let Some(row) = rows.next()? {
         let (slot_ms, count) = (number(row, 0)?, number(row, 2)?);
         let outcome: String = row.get(1)?;
-        let steps = if outcome == "refused" {
+        let steps = if !row.get::<_, bool>(3)? {
+            &mut files
+        } else if outcome == "refused" {
             &mut refused
         } else {
             &mut allowed
@@ -181,6 +190,7 @@ pub(in crate::store) fn timeline(
         step_ms: window.step_ms,
         allowed,
         refused,
+        files,
         hosts,
     })
 }

@@ -12,6 +12,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 const PROBES: i64 = 64;
 /// Rows that one transaction lets go, so that nobody waits for long.
 const PRUNED_AT_ONCE: u32 = 2_000;
+/// What stands in place of a reason for refusals that are no connections.
+pub(super) const FILE: &str = "file";
+/// The same for programs that did not run.
+pub(super) const EXEC: &str = "exec";
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Writes all that waited. Each statement replaces what it wrote before, so doing it again does
@@ -99,23 +103,25 @@ pub(super) fn names(counted: Counted) -> (&'static str, String) {
             "refused",
             reason.as_ref().and_then(word).unwrap_or_default(),
         ),
+        Counted::File => ("refused", FILE.to_owned()),
+        Counted::Exec => ("refused", EXEC.to_owned()),
     }
 }
 
 fn write_row(connection: &Connection, row: &ActivityRow) -> rusqlite::Result<()> {
-    let denied = row.connection.as_ref().and_then(|detail| detail.denied);
-    let (_, reason) = names(Counted::of(row.outcome, denied));
+    let (_, reason) = names(Counted::of_row(row));
     let actor = row.process.as_ref().and_then(to_json);
     let connection_detail = row.connection.as_ref().and_then(to_json);
+    let file = row.file.as_ref().and_then(to_json);
     let mut statement = connection.prepare_cached(
         "INSERT INTO activity (id, session_id, at_ms, last_ms, outcome, reason, action, target,
-            unicode, why, way_out, count, process, actor, evidence, raw, host, connection)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
+            unicode, why, way_out, count, process, actor, evidence, raw, host, connection, file)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)
          ON CONFLICT (id) DO UPDATE SET
             last_ms = excluded.last_ms, outcome = excluded.outcome, reason = excluded.reason,
             why = excluded.why, way_out = excluded.way_out, count = excluded.count,
             process = excluded.process, actor = excluded.actor, raw = excluded.raw,
-            connection = excluded.connection
+            connection = excluded.connection, file = excluded.file
          WHERE session_id = excluded.session_id AND target = excluded.target",
     )?;
     // A number that another engine took at the same time belongs to a row of another session;
@@ -140,6 +146,7 @@ fn write_row(connection: &Connection, row: &ActivityRow) -> rusqlite::Result<()>
             row.raw,
             row.connection.as_ref().map(|detail| detail.host.as_str()),
             connection_detail,
+            file,
         ])?;
         if changed > 0 {
             return Ok(());

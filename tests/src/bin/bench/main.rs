@@ -1,7 +1,8 @@
 //! `make bench`: what a launch costs against plain bubblewrap with the same mounts, how fast the
-//! terminal in the real window is, and what a connection through the session's proxy costs against
+//! terminal in the real window is, what the guard costs real work, and what a connection through the session's proxy costs against
 //! a direct one and against others. Prints medians beside their targets; judges nothing.
 
+mod guard;
 mod launch;
 mod network;
 mod network_client;
@@ -31,6 +32,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     if wanted("window") {
         runtime.block_on(window::measure())?;
+    }
+    if wanted("guard") {
+        guard::measure(rounds)?;
     }
     // Only in a network of its own, which `make bench` gives it.
     if what.as_deref() == Some("network") {

@@ -2,6 +2,7 @@
 import type { Actor } from "./Actor";
 import type { ConnectionDetail } from "./ConnectionDetail";
 import type { Evidence } from "./Evidence";
+import type { FileDetail } from "./FileDetail";
 import type { Outcome } from "./Outcome";
 
 /**
@@ -69,4 +70,8 @@ raw: string | null,
 /**
  * What only connections have.
  */
-connection: ConnectionDetail | null, };
+connection: ConnectionDetail | null, 
+/**
+ * What only refused files and programs have.
+ */
+file: FileDetail | null, };

@@ -2,7 +2,8 @@
 import type { GrantKind } from "./GrantKind";
 
 /**
- * A port or a socket that the operator lets through a sandbox's walls.
+ * A port or a socket that the operator lets through a sandbox's walls, or a folder whose programs
+ * may run.
  */
 export type GrantInfo = { 
 /**
@@ -22,7 +23,7 @@ hostPort: number | null,
  */
 guestPort: number | null, 
 /**
- * The path on this computer, or `ssh-agent`, of a socket.
+ * The path on this computer, or `ssh-agent`, of a socket; the path of a folder.
  */
 path: string | null, 
 /**

@@ -3,4 +3,4 @@
 /**
  * What is granted.
  */
-export type GrantKind = "portIn" | "portOut" | "socket";
+export type GrantKind = "portIn" | "portOut" | "socket" | "exec";

@@ -11,7 +11,7 @@ export type NewGrant = {
 kind: GrantKind, 
 /**
  * Ports as a person writes them, `GUEST` or `GUEST:HOST`; of a socket its path, or
- * `ssh-agent`.
+ * `ssh-agent`; of a folder its path.
  */
 what: string, 
 /**

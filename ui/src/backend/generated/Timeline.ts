@@ -2,7 +2,7 @@
 import type { RefusedHost } from "./RefusedHost";
 
 /**
- * Connections and refusals over time, in equal steps.
+ * What happened over time, in equal steps.
  */
 export type Timeline = { 
 /**
@@ -18,9 +18,13 @@ stepMs: number,
  */
 allowed: Array<number>, 
 /**
- * Refusals per step.
+ * Refused connections per step.
  */
 refused: Array<number>, 
+/**
+ * Refused files and programs per step.
+ */
+files: Array<number>, 
 /**
  * The most refused hosts, most first, at most 20.
  */

@@ -7,7 +7,7 @@ const sessions = [
   { id: "s2", title: "claude" },
   { id: "s3", title: "bash" },
 ];
-const scope: Scope = { sessions, session: null, refusedOnly: false };
+const scope: Scope = { sessions, session: null, refusedOnly: false, kind: null };
 
 function row(part: Partial<ActivityRow> = {}): ActivityRow {
   return {
@@ -26,12 +26,35 @@ function row(part: Partial<ActivityRow> = {}): ActivityRow {
     evidence: "observed",
     raw: null,
     connection: null,
+    file: null,
     ...part,
   };
 }
 
 const compiled = (text: string, part: Partial<Scope> = {}) =>
   compileFilter(parseFilter(text), { ...scope, ...part });
+
+describe("a kind", () => {
+  const connection = { host: "x" } as ActivityRow["connection"];
+  const rows = [row({ connection }), row({ action: "file-write-create" }), row({ action: "process-exec" })];
+
+  it.each([
+    [null, [0, 1, 2]],
+    ["network", [0]],
+    ["files", [1]],
+    ["exec", [2]],
+  ] as const)("%s is asked for and keeps its rows alone", (kind, kept) => {
+    const { query, matches } = compiled("", { kind });
+    expect(query.kind).toBe(kind);
+    expect(rows.flatMap((each, at) => (matches(each) ? [at] : []))).toEqual(kept);
+  });
+
+  it("takes words that match the other end of a move", () => {
+    const file = { other: "/w/new.key" } as ActivityRow["file"];
+    expect(compiled("new.key").matches(row({ file }))).toBe(true);
+    expect(compiled("old.key").matches(row({ file }))).toBe(false);
+  });
+});
 
 describe("filter words", () => {
   it.each([

@@ -1,5 +1,5 @@
 /** The words of the activity filter: `session: action: process: target:` and free text. Pure. */
-import type { ActivityQuery, ActivityRow, SessionInfo } from "../../backend/generated";
+import type { ActivityKind, ActivityQuery, ActivityRow, SessionInfo } from "../../backend/generated";
 import { wholeHistory } from "../../backend/interface";
 
 export const FIELDS = ["session", "action", "process", "target"] as const;
@@ -53,6 +53,14 @@ export interface Scope {
   /** Only this session, unless the filter names one. */
   session: string | null;
   refusedOnly: boolean;
+  /** Of this kind alone; null for all. */
+  kind: ActivityKind | null;
+}
+
+/** What a row is about, as the engine tells kinds apart. */
+export function kindOf(row: ActivityRow): ActivityKind {
+  if (row.connection !== null) return "network";
+  return row.action === "process-exec" ? "exec" : "files";
 }
 
 /** The sessions that a name stands for: an id, else every title that holds it. */
@@ -76,6 +84,7 @@ export function compileFilter(filter: Filter, scope: Scope): Compiled {
     ...wholeHistory,
     sessionId: only?.length === 1 ? (only[0] ?? null) : null,
     refusedOnly: scope.refusedOnly,
+    kind: scope.kind,
     // Actions are written in lower case, and the engine compares them letter by letter.
     action: first("action")?.toLowerCase() ?? null,
     process: first("process"),
@@ -83,6 +92,7 @@ export function compileFilter(filter: Filter, scope: Scope): Compiled {
   };
   const matches = (row: ActivityRow): boolean =>
     (!scope.refusedOnly || row.outcome === "refused") &&
+    (scope.kind === null || kindOf(row) === scope.kind) &&
     named.every((ids) => ids.includes(row.sessionId)) &&
     filter.fields.every(({ field, value }) => hasValue(row, field, value)) &&
     filter.words.every((word) => hasWord(row, word));
@@ -105,6 +115,14 @@ function hasValue(row: ActivityRow, field: Field, value: string): boolean {
 
 function hasWord(row: ActivityRow, word: string): boolean {
   const wanted = word.toLowerCase();
-  const texts = [row.target, row.unicode, row.action, row.why, row.process?.name, row.process?.command];
+  const texts = [
+    row.target,
+    row.unicode,
+    row.action,
+    row.why,
+    row.process?.name,
+    row.process?.command,
+    row.file?.other,
+  ];
   return texts.some((text) => text?.toLowerCase().includes(wanted));
 }

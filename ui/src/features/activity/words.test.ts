@@ -6,7 +6,16 @@ import type {
   SessionInfo,
   SessionPhase,
 } from "../../backend/generated";
-import { bytesWords, counted, durationWords, offersFor } from "./words";
+import {
+  attemptWords,
+  bytesWords,
+  counted,
+  durationWords,
+  offersFor,
+  ruleSubject,
+  ruleWords,
+  subline,
+} from "./words";
 
 test.each([
   [0, "0 B"],
@@ -90,5 +99,53 @@ describe("the way out of a refusal", () => {
   it("is not offered for what passed, nor for a session that is not known", () => {
     expect(offersFor(refused(null), session("ask"), "/home/mira")).toEqual([]);
     expect(offersFor(refused("notListed"), undefined, "/home/mira")).toEqual([]);
+  });
+});
+
+describe("a refused file or program", () => {
+  const row = (action: string, other: string | null, evidence: "observed" | "inferred") =>
+    ({
+      action,
+      target: "/home/mira/shop/a",
+      evidence,
+      why: "filename rule *.key",
+      outcome: "refused",
+      connection: null,
+      file: { other },
+    }) as ActivityRow;
+
+  it("says in words what was tried, and where a move or a link leads", () => {
+    expect(attemptWords(row("file-write-create", null, "observed"), "/home/mira")).toBe("create");
+    expect(attemptWords(row("process-exec", null, "observed"), "/home/mira")).toBe("run");
+    expect(attemptWords(row("file-write-rename", "/home/mira/b\u202e.key", "observed"), "/home/mira")).toBe(
+      "move to ~/b\\u{202e}.key",
+    );
+    expect(attemptWords(row("file-write-link", "/home/mira/shop/b", "observed"), "/home/mira")).toBe(
+      "link to b",
+    );
+    expect(attemptWords(row("file-write-link", "/home/mira/shop/x/b", "observed"), "/home/mira")).toBe(
+      "link to ~/shop/x/b",
+    );
+    expect(attemptWords(row("file-new-verb", null, "observed"), "/home/mira")).toBe("file-new-verb");
+  });
+
+  it("says where it was only concluded", () => {
+    expect(subline(row("process-exec", null, "inferred"))).toBe("filename rule *.key · inferred");
+    expect(subline(row("process-exec", null, "observed"))).toBe("filename rule *.key");
+  });
+
+  it.each([
+    [{ kind: "name", glob: "*.key" }, "*.key"],
+    [{ kind: "protected", path: "/p" }, "/p"],
+    [{ kind: "ancestor", path: "/p" }, "/p"],
+    [{ kind: "anywhere", name: ".envrc" }, ".envrc"],
+    [{ kind: "git", what: "core.pager" }, "core.pager"],
+    [{ kind: "secret", path: "/s" }, "/s"],
+    [{ kind: "undecided", reason: "too slow" }, "too slow"],
+    [{ kind: "hardLink" }, null],
+    [{ kind: "exec" }, null],
+  ] as const)("names its rule %o", (rule, subject) => {
+    expect(ruleWords(rule)).not.toBe("");
+    expect(ruleSubject(rule)).toBe(subject);
   });
 });

@@ -4,6 +4,7 @@ import type {
   DenyReason,
   NewRule,
   Outcome,
+  RefusalRule,
   Route,
   SessionInfo,
   Source,
@@ -133,7 +134,7 @@ export function counted(count: number, what: string, more = false): string {
   return `${count.toLocaleString("en")}${more ? "+" : ""} ${what}${count === 1 && !more ? "" : "s"}`;
 }
 
-/** What stands below the target: who, why, how much. */
+/** What stands below the target: why, how much, and how it is known where that is not by sight. */
 export function subline(row: ActivityRow): string {
   const parts = [row.why];
   const { connection } = row;
@@ -141,6 +142,7 @@ export function subline(row: ActivityRow): string {
     parts.push(bytesWords(connection.bytesUp + connection.bytesDown));
   }
   if (row.outcome === "open") parts.push("open");
+  if (row.evidence === "inferred") parts.push("inferred");
   return parts.map(visibleText).join(" · ");
 }
 
@@ -154,9 +156,68 @@ export function actionWords(action: string): string {
     "file-write-create": "create",
     "file-write-data": "write",
     "file-write-unlink": "delete",
+    "file-write-rename": "move",
+    "file-write-link": "link",
     "process-exec": "run",
   };
   return known[action] ?? visibleText(action);
+}
+
+/** What was tried, with where to or from what for a move or a link. */
+export function attemptWords(row: ActivityRow, home: string): string {
+  const other = row.file?.other ?? null;
+  const words = actionWords(row.action);
+  if (other === null) return words;
+  const folder = row.target.slice(0, row.target.lastIndexOf("/") + 1);
+  // Within one folder the name says it all.
+  const name = other.startsWith(folder) ? other.slice(folder.length) : "";
+  const there = name !== "" && !name.includes("/") ? name : shortPath(other, home);
+  return `${words} to ${visibleText(there)}`;
+}
+
+/** Which kind of rule refused a file or a program. */
+export function ruleWords(rule: RefusalRule): string {
+  switch (rule.kind) {
+    case "name":
+      return "filename rule";
+    case "protected":
+      return "protected path";
+    case "ancestor":
+      return "holds the protected path";
+    case "anywhere":
+      return "name protected everywhere";
+    case "git":
+      return "git safety";
+    case "hardLink":
+      return "another name of a protected file";
+    case "exec":
+      return "exec restriction";
+    case "secret":
+      return "secret";
+    case "undecided":
+      return "undecided, so refused";
+  }
+}
+
+/** What a rule names, where it names something. */
+export function ruleSubject(rule: RefusalRule): string | null {
+  switch (rule.kind) {
+    case "name":
+      return rule.glob;
+    case "protected":
+    case "ancestor":
+    case "secret":
+      return rule.path;
+    case "anywhere":
+      return rule.name;
+    case "git":
+      return rule.what;
+    case "undecided":
+      return rule.reason;
+    case "hardLink":
+    case "exec":
+      return null;
+  }
 }
 
 /** Refusals that a rule for this host and port would have turned. */

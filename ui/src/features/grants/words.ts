@@ -2,7 +2,7 @@
 import type { GrantInfo, GrantKind, LaunchRequest } from "../../backend/generated";
 
 /** What can be chosen to grant; the agent is a socket that needs no path. */
-export type Choosable = GrantKind | "agent";
+export type Choosable = Exclude<GrantKind, "exec"> | "agent";
 
 export const AGENT = "ssh-agent";
 
@@ -40,6 +40,8 @@ export function grantTitle(grant: GrantInfo): string {
       return `127.0.0.1:${grant.hostPort} of this computer`;
     case "socket":
       return grant.path === AGENT ? "Your ssh agent" : (grant.path ?? "A socket");
+    case "exec":
+      return `Programs in ${grant.path ?? "a folder"}`;
   }
 }
 

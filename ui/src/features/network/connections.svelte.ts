@@ -31,7 +31,7 @@ export class OpenConnections {
         const query = {
           ...wholeHistory,
           sessionId: this.session,
-          connectionsOnly: true,
+          kind: "network" as const,
           before,
           limit: PAGE,
         };

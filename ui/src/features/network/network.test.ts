@@ -33,6 +33,7 @@ describe("a timeline in words", () => {
     stepMs: 60_000,
     allowed: [0, 3, 0],
     refused: [0, 1, 1_200],
+    files: [0, 0, 0],
     hosts: [],
   };
   const time = (minute: number) =>

@@ -1,7 +1,15 @@
 import { describe, expect, test } from "vitest";
 import type { LaunchRequest, Preset, SandboxBackend } from "../../backend/generated";
 import { NO_GRANTS } from "../grants/words";
-import { initialChoice, lastChoiceFor, requestOf, unfinished, type Choice, type Offer } from "./choice";
+import {
+  initialChoice,
+  lastChoiceFor,
+  requestOf,
+  unfinished,
+  usesMore,
+  type Choice,
+  type Offer,
+} from "./choice";
 
 const HOME = "/home/mira";
 const SIZE = { cols: 80, rows: 24 };
@@ -32,6 +40,7 @@ function last(part: Partial<LaunchRequest> = {}): LaunchRequest {
     socketGrants: [],
     mode: "review",
     protectedPaths: [`${HOME}/shop/db`],
+    execRestriction: "off",
     ...SIZE,
     ...part,
   };
@@ -45,6 +54,7 @@ const whole: Choice = {
   extraDomains: "",
   mode: "chat",
   protectedPaths: "",
+  exec: "off",
   grants: NO_GRANTS,
 };
 
@@ -98,7 +108,11 @@ describe("what the sheet starts from", () => {
 
   test("the whole last choice comes back", () => {
     expect(
-      initialChoice(offer("native", "none"), "~/shop", last({ program: { kind: "preset", id: "claude" } })),
+      initialChoice(
+        offer("native", "none"),
+        "~/shop",
+        last({ program: { kind: "preset", id: "claude" }, execRestriction: "writable" }),
+      ),
     ).toEqual({
       program: { kind: "preset", id: "claude" },
       folder: "~/shop",
@@ -107,6 +121,7 @@ describe("what the sheet starts from", () => {
       extraDomains: "",
       mode: "review",
       protectedPaths: `${HOME}/shop/db`,
+      exec: "writable",
       grants: NO_GRANTS,
     });
   });
@@ -137,6 +152,7 @@ describe("what the sheet sends", () => {
       socketGrants: [],
       mode: "chat",
       protectedPaths: [`${HOME}/shop/db`, "/etc/x"],
+      execRestriction: "off",
       ...SIZE,
     });
   });
@@ -175,6 +191,7 @@ describe("what the sheet sends", () => {
         extraDomains: "a.example",
         mode: "plan",
         protectedPaths: "/etc",
+        exec: "writable",
       },
       HOME,
       SIZE,
@@ -187,7 +204,15 @@ describe("what the sheet sends", () => {
       socketGrants: [],
       mode: "chat",
       protectedPaths: [],
+      execRestriction: "off",
     });
+  });
+
+  // REQ BW-6
+  test("programs are refused where that was chosen, and More is open for it", () => {
+    const choice = { ...whole, exec: "writable" as const };
+    expect(requestOf(choice, HOME, SIZE)?.execRestriction).toBe("writable");
+    expect([usesMore(whole), usesMore(choice)]).toEqual([false, true]);
   });
 
   test.each<[Partial<Choice>, string]>([

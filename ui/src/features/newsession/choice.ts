@@ -1,6 +1,7 @@
 /** What the new-session sheet starts from and what it sends: pure, so that it can be tested alone. */
 import type {
   BackendReport,
+  ExecRestriction,
   LaunchRequest,
   Mode,
   NetworkMode,
@@ -24,6 +25,8 @@ export interface Choice {
   mode: Mode;
   /** As typed, one path a line. */
   protectedPaths: string;
+  /** Whether programs in folders that it can write may run. */
+  exec: ExecRestriction;
   /** Never taken from a last choice: what is let through is asked for each time. */
   grants: GrantChoice;
 }
@@ -69,6 +72,7 @@ export function initialChoice(offer: Offer, folder: string, last: LaunchRequest 
       extraDomains: "",
       mode: "chat",
       protectedPaths: "",
+      exec: "off",
       grants: NO_GRANTS,
     };
   }
@@ -82,6 +86,7 @@ export function initialChoice(offer: Offer, folder: string, last: LaunchRequest 
     extraDomains: last.extraDomains.join("\n"),
     mode: last.mode,
     protectedPaths: last.protectedPaths.join("\n"),
+    exec: last.execRestriction,
     grants: NO_GRANTS,
   };
 }
@@ -96,6 +101,11 @@ export function unfinished(choice: Choice): string | undefined {
   if (relative !== undefined) return `Protected path “${relative}” must start from / or ~.`;
   if (takesGrants(choice)) return unfinishedGrants(choice.grants);
   return undefined;
+}
+
+/** Whether a choice holds what stands under More, which is shown open then. */
+export function usesMore({ mode, protectedPaths, exec }: Choice): boolean {
+  return mode !== "chat" || protectedPaths !== "" || exec !== "off";
 }
 
 /** Whether a network lets listed domains through, so that more can be listed. */
@@ -138,6 +148,7 @@ export function requestOf(
     ...requestedGrants(takesGrants(choice) ? choice.grants : NO_GRANTS),
     mode: bare ? "chat" : choice.mode,
     protectedPaths: bare ? [] : paths(choice.protectedPaths).map((path) => fullPath(path, home)),
+    execRestriction: bare ? "off" : choice.exec,
     ...size,
   };
 }

@@ -22,6 +22,7 @@ pub struct ValidSpec {
     pub(crate) env: ValidEnv,
     pub(crate) grants: Vec<Grant>,
     pub(crate) exec: ValidExec,
+    pub(crate) approved: Vec<AbsPath>,
 }
 
 /// What kind of sandbox the spec describes.
@@ -192,6 +193,20 @@ impl ValidSpec {
     #[must_use]
     pub fn exec(&self) -> &ValidExec {
         &self.exec
+    }
+
+    /// Folders that the operator approved for the workspace or the session, beside the grants of
+    /// the spec. One that makes no sense in this session is left out of it, and does not refuse it.
+    #[must_use]
+    pub fn approved(&self) -> &[AbsPath] {
+        &self.approved
+    }
+
+    /// Adds an approved folder; without an exec restriction it means nothing.
+    pub fn approve(&mut self, folder: AbsPath) {
+        if !self.approved.contains(&folder) {
+            self.approved.push(folder);
+        }
     }
 }
 

@@ -96,6 +96,7 @@ impl SandboxSpec {
             // A run always has a network of its own, so these can be kept.
             grants: granted(&self.port_forwards, &self.socket_grants)?,
             exec: ValidExec::Anywhere,
+            approved: Vec::new(),
         })
     }
 
@@ -256,6 +257,7 @@ impl ValidSpec {
             env: env(&request.env_policy)?,
             grants,
             exec: ValidExec::Anywhere,
+            approved: Vec::new(),
         })
     }
 }

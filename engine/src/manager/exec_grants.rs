@@ -195,13 +195,13 @@ pub(super) struct Joined {
 /// Puts the approved folders of a session and its workspace into its spec, where programs are
 /// refused at all. One that cannot be used now is left out: the session is the narrower for it.
 pub(super) fn join(spec: &mut ValidSpec, store: &Store, host: &HostView) -> Option<Vec<Joined>> {
+    if *spec.exec() == ValidExec::Anywhere {
+        return None;
+    }
     let place = (
         spec.session_id().as_str().to_owned(),
         spec.workspace_id().as_str().to_owned(),
     );
-    let ValidExec::ReadOnly { grants: roots } = &mut spec.exec else {
-        return None;
-    };
     let grants = store
         .grants(Some((&place.0, &place.1)))
         .unwrap_or_else(|error| {
@@ -213,11 +213,9 @@ pub(super) fn join(spec: &mut ValidSpec, store: &Store, host: &HostView) -> Opti
         .filter(|grant| grant.kind == GrantKind::Exec);
     let joined = approved.map(|grant| {
         let outcome = match grant.grant() {
-            Some(Grant::Exec(folder)) => look(host, &folder, &place.1).map(|()| {
-                if !roots.contains(&folder) {
-                    roots.push(folder);
-                }
-            }),
+            Some(Grant::Exec(folder)) => {
+                look(host, &folder, &place.1).map(|()| spec.approve(folder))
+            }
             Some(_) | None => Err(ExecFolderError::Unknown),
         };
         let outcome = outcome.map_err(|error| error.problem());

@@ -84,12 +84,9 @@ impl Scene {
         let mut spec = self.spec(session);
         restrict(&mut spec, ExecRestriction::Writable);
         let joined = join(&mut spec, &self.store, &self.view).unwrap();
-        let ValidExec::ReadOnly { grants } = spec.exec() else {
-            panic!("the restriction is gone");
-        };
         let base = self.path("").to_str().unwrap().to_owned() + "/";
         let below = |path: &AbsPath| path.to_string().replace(&base, "");
-        (grants.iter().map(below).collect(), joined)
+        (spec.approved().iter().map(below).collect(), joined)
     }
 
     fn standings(&self, all: &ExecGrants, session: &str) -> Vec<(i64, ExecStanding)> {
@@ -161,7 +158,7 @@ fn a_launch_takes_what_is_approved_for_it_and_its_workspace_and_only_where_progr
     assert_eq!(scene.roots("t").0, ["home/code/shop/target"]);
     let mut free = scene.spec("s");
     assert!(join(&mut free, &scene.store, &scene.view).is_none());
-    assert_eq!(*free.exec(), ValidExec::Anywhere);
+    assert_eq!(free.approved(), []);
 }
 
 #[test]

@@ -7,8 +7,8 @@
 use super::verify::check;
 use kotak_guard::proto::{Check, ExecPlan, LandlockPlan, ReadyReport};
 use landlock::{
-    AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
-    RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
+    AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr, RulesetCreated,
+    RulesetCreatedAttr, RulesetStatus, Scope,
 };
 use nix::{
     dir::Dir,
@@ -145,7 +145,8 @@ fn allow_tree(
         return Ok(created);
     }
     let failed = |errno: Errno| check(EXEC, format!("{}: {errno}", shown(path)));
-    let way = |found: &&Vec<u8>| Path::new(OsStr::from_bytes(found)).starts_with(OsStr::from_bytes(path));
+    let way =
+        |found: &&Vec<u8>| Path::new(OsStr::from_bytes(found)).starts_with(OsStr::from_bytes(path));
     if !denied.iter().any(|found| way(&found)) {
         *pieces += 1;
         if *pieces > MOST_PIECES {
@@ -169,7 +170,8 @@ fn allow_tree(
             Err(Errno::ENOENT | Errno::EACCES) => continue,
             Err(errno) => return Err(failed(errno)),
         };
-        let kind = SFlag::from_bits_truncate(fstat(&below).map_err(failed)?.st_mode) & SFlag::S_IFMT;
+        let kind =
+            SFlag::from_bits_truncate(fstat(&below).map_err(failed)?.st_mode) & SFlag::S_IFMT;
         // Nothing else can be executed; what a symlink leads to is allowed or not by itself.
         if kind == SFlag::S_IFDIR || kind == SFlag::S_IFREG {
             let separator: &[u8] = if path == b"/" { b"" } else { b"/" };

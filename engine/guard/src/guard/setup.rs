@@ -158,10 +158,15 @@ fn supervise(
     report: &mut ReadyReport,
 ) -> Result<Option<Supervisor>, Check> {
     const NAME: &str = "files";
-    let waits = seccomp.last().is_some_and(SeccompProgram::has_waiting_calls);
+    let waits = seccomp
+        .last()
+        .is_some_and(SeccompProgram::has_waiting_calls);
     let early = seccomp.iter().rev().skip(1);
     if early.clone().any(SeccompProgram::has_waiting_calls) {
-        return Err(check(NAME, "only the last seccomp program may let calls wait"));
+        return Err(check(
+            NAME,
+            "only the last seccomp program may let calls wait",
+        ));
     }
     match (&setup.files, waits) {
         (None, false) => {

@@ -47,11 +47,9 @@ impl Deed {
     pub fn makes(self) -> bool {
         match self {
             Self::MakeDirectory | Self::MakeFile | Self::MakeSymlink | Self::MakeOther => true,
-            Self::Write
-            | Self::Permit
-            | Self::Unlink
-            | Self::RemoveDirectory
-            | Self::MoveAway => false,
+            Self::Write | Self::Permit | Self::Unlink | Self::RemoveDirectory | Self::MoveAway => {
+                false
+            }
         }
     }
 }
@@ -271,11 +269,9 @@ impl Rules {
                 | Deed::MoveAway => refuse("the hooks of a repository"),
             },
             GitPlace::HookSample => match deed {
-                Deed::MakeFile
-                | Deed::Write
-                | Deed::Permit
-                | Deed::Unlink
-                | Deed::MoveAway => Verdict::Allow,
+                Deed::MakeFile | Deed::Write | Deed::Permit | Deed::Unlink | Deed::MoveAway => {
+                    Verdict::Allow
+                }
                 Deed::MakeDirectory
                 | Deed::MakeSymlink
                 | Deed::MakeOther

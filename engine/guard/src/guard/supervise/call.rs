@@ -128,9 +128,7 @@ fn run(
 /// Calls that only x86-64 has, without directory descriptors.
 #[cfg(target_arch = "x86_64")]
 mod older {
-    use super::{
-        Answer, Caller, Pair, Parts, Stop, Wish, make, open_at, tree, unknown,
-    };
+    use super::{Answer, Caller, Pair, Parts, Stop, Wish, make, open_at, tree, unknown};
 
     const PLAIN: Pair = Pair {
         old_dir: None,

@@ -10,10 +10,7 @@ use super::{
 };
 use kotak_guard::proto::{ExecPlan, FileAction, FileNode, Rule};
 use nix::sys::stat::{fstat, stat};
-use std::{
-    collections::HashSet,
-    os::fd::AsFd,
-};
+use std::{collections::HashSet, os::fd::AsFd};
 
 /// The exec restriction, ready for use.
 #[derive(Debug)]

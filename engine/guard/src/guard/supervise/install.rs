@@ -87,7 +87,14 @@ pub(super) fn judge(
 ) -> Result<Result<(), String>, Stop> {
     let present = read_regular(entry.dir.as_fd(), &entry.name)?;
     let present = present.as_ref().map(|it| it.bytes.as_slice());
-    judge_at(judged, entry.dir.as_fd(), &entry.path(), file, bytes, present)
+    judge_at(
+        judged,
+        entry.dir.as_fd(),
+        &entry.path(),
+        file,
+        bytes,
+        present,
+    )
 }
 
 fn judge_at(
@@ -144,7 +151,11 @@ fn leads_to_a_judged_place(
         return Ok(Err("the path leads through what is not there".to_owned()));
     }
     let mut real = path_of(found.as_fd())?;
-    for name in missing.iter().rev().filter(|name| !name.is_empty() && **name != b".") {
+    for name in missing
+        .iter()
+        .rev()
+        .filter(|name| !name.is_empty() && **name != b".")
+    {
         real = super::walk::joined(&real, name);
     }
     if !judged.rules.is_judged(&real) {
@@ -197,12 +208,7 @@ pub(super) fn read_all(file: File) -> Result<Vec<u8>, Stop> {
 
 /// Puts a new file with this content under a name, whatever stood there. Until it stands there it
 /// has a name of its own that nobody else can write to: everybody's opens wait for this thread.
-pub(super) fn put(
-    dir: BorrowedFd<'_>,
-    name: &[u8],
-    bytes: &[u8],
-    mode: u32,
-) -> Result<(), Stop> {
+pub(super) fn put(dir: BorrowedFd<'_>, name: &[u8], bytes: &[u8], mode: u32) -> Result<(), Stop> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let unique = nix::sys::time::TimeSpec::from_duration(

@@ -149,7 +149,10 @@ impl Kinds {
             }
             true
         });
-        if let Some(rest) = self.rest.as_mut().filter(|rest| rest.count > 0 && due(rest))
+        if let Some(rest) = self
+            .rest
+            .as_mut()
+            .filter(|rest| rest.count > 0 && due(rest))
             && told.len() < most
         {
             told.push(Violation {
@@ -167,7 +170,11 @@ impl Kinds {
             .values()
             .chain(&self.rest)
             .filter(|gathered| gathered.count > 0)
-            .map(|gathered| gathered.told.map_or_else(Instant::now, |told| told + GATHER))
+            .map(|gathered| {
+                gathered
+                    .told
+                    .map_or_else(Instant::now, |told| told + GATHER)
+            })
             .min()
     }
 }

@@ -74,7 +74,10 @@ impl Judged<'_> {
             Some(_) => Err(refused(
                 action,
                 entry.path(),
-                Rule::Git("a file of git's that is made or changed in another way than git does".to_owned()),
+                Rule::Git(
+                    "a file of git's that is made or changed in another way than git does"
+                        .to_owned(),
+                ),
             )),
         }
     }
@@ -141,12 +144,7 @@ impl Judged<'_> {
         passable(self.plain_entry(entry, Deed::Permit, action), mode)
     }
 
-    fn thing_for(
-        &self,
-        thing: BorrowedFd<'_>,
-        found: &FileStat,
-        deed: Deed,
-    ) -> Result<(), Stop> {
+    fn thing_for(&self, thing: BorrowedFd<'_>, found: &FileStat, deed: Deed) -> Result<(), Stop> {
         let action = FileAction::WriteData;
         let path = path_of(thing)?;
         self.content_of(found, &path, action)?;
@@ -178,7 +176,11 @@ impl Judged<'_> {
             Verdict::Allow => Ok(()),
             Verdict::Content(_) | Verdict::Refuse(_) => {
                 // It is new, empty, and ours.
-                unlinkat(&entry.dir, entry.name.as_slice(), UnlinkatFlags::NoRemoveDir)?;
+                unlinkat(
+                    &entry.dir,
+                    entry.name.as_slice(),
+                    UnlinkatFlags::NoRemoveDir,
+                )?;
                 Err(undecided("its directory was moved meanwhile"))
             }
         }

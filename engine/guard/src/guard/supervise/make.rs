@@ -105,9 +105,7 @@ pub(super) fn bind(caller: &Caller<'_>, judged: &Judged<'_>) -> Result<Answer, S
         return Err(Errno::EFAULT.into());
     }
     let path = match address.get(FAMILY_BYTES..) {
-        Some(path) if is_unix(&address) && path.first().is_some_and(|byte| *byte != 0) => {
-            path
-        }
+        Some(path) if is_unix(&address) && path.first().is_some_and(|byte| *byte != 0) => path,
         _ => {
             bind_as_given(socket.as_fd(), &address)?;
             return Ok(Answer::DONE);
@@ -221,10 +219,7 @@ pub(super) fn mode(
 }
 
 /// fchmod(2): as chmod(2) of what the descriptor stands for.
-pub(super) fn mode_of_descriptor(
-    caller: &Caller<'_>,
-    judged: &Judged<'_>,
-) -> Result<Answer, Stop> {
+pub(super) fn mode_of_descriptor(caller: &Caller<'_>, judged: &Judged<'_>) -> Result<Answer, Stop> {
     let (pinned, mode) = (caller.descriptor(caller.int(0))?, caller.word(1));
     super::walk::not_of_the_guard(pinned.as_fd())?;
     judged.mode_of_thing(pinned.as_fd(), &fstat(&pinned)?, mode)?;

@@ -163,9 +163,8 @@ impl State {
             };
             let mut entries = vec![PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
             let listeners = self.listeners.iter();
-            entries.extend(
-                listeners.map(|it| PollFd::new(it.descriptor.as_fd(), PollFlags::POLLIN)),
-            );
+            entries
+                .extend(listeners.map(|it| PollFd::new(it.descriptor.as_fd(), PollFlags::POLLIN)));
             match poll(&mut entries, timeout) {
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(_) => return,
@@ -176,9 +175,9 @@ impl State {
                 .collect();
             drop(entries);
             self.waiting.look();
-            let (new, calls) = happened.split_first().map_or((false, &[][..]), |(new, calls)| {
-                (!new.is_empty(), calls)
-            });
+            let (new, calls) = happened
+                .split_first()
+                .map_or((false, &[][..]), |(new, calls)| (!new.is_empty(), calls));
             for (index, flags) in calls.iter().enumerate() {
                 if flags.contains(PollFlags::POLLIN) {
                     self.serve(index);
@@ -214,7 +213,11 @@ impl State {
         };
         let caller = Caller::new(listener.descriptor.as_fd(), call);
         let judged = Judged {
-            rules: if listener.trial { &self.trial } else { &self.rules },
+            rules: if listener.trial {
+                &self.trial
+            } else {
+                &self.rules
+            },
             settings: &self.settings,
         };
         let mut parts = call::Parts {

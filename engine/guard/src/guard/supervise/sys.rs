@@ -277,8 +277,7 @@ pub(crate) fn send_descriptor(socket: RawFd, word: u8, descriptor: RawFd) -> Res
     // SAFETY: four bytes of room, which need not be aligned.
     unsafe { place.cast::<RawFd>().write_unaligned(descriptor) };
     // SAFETY: `header` points to what lives on this stack.
-    Errno::result(unsafe { libc::sendmsg(socket, &raw const header, libc::MSG_NOSIGNAL) })
-        .map(drop)
+    Errno::result(unsafe { libc::sendmsg(socket, &raw const header, libc::MSG_NOSIGNAL) }).map(drop)
 }
 
 /// Receives what [`send_descriptor`] sent; `None` when nothing is there, or no descriptor came.
@@ -343,8 +342,9 @@ pub(crate) fn thread_id() -> i32 {
 
 /// Interrupts a system call of a thread of this process.
 pub(crate) fn interrupt(thread: i32) {
+    let own = nix::unistd::getpid().as_raw();
     if thread > 0 {
         // SAFETY: takes numbers only; a thread that is gone gives ESRCH.
-        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, CALL_OFF) };
+        unsafe { libc::syscall(libc::SYS_tgkill, own, thread, CALL_OFF) };
     }
 }

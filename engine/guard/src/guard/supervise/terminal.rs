@@ -5,10 +5,7 @@ use super::{
     caller::Caller,
     sys::open_as_given,
 };
-use nix::{
-    errno::Errno,
-    fcntl::{AT_FDCWD},
-};
+use nix::{errno::Errno, fcntl::AT_FDCWD};
 use std::{
     ffi::CString,
     fs,
@@ -60,7 +57,10 @@ mod tests {
 
     #[test]
     fn the_terminal_is_found_behind_any_name() {
-        assert_eq!(terminal_of(b"7 (a) b) S 1 7 7 34820 7 4194304"), Some(34820));
+        assert_eq!(
+            terminal_of(b"7 (a) b) S 1 7 7 34820 7 4194304"),
+            Some(34820)
+        );
         assert_eq!(terminal_of(b"7 (x) S 1"), None);
         assert_eq!(pts_number(34820), Some(4));
         // Major 136, minor 300.

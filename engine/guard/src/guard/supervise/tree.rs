@@ -64,7 +64,11 @@ pub(super) fn rename(
     if flags & libc::RENAME_NOREPLACE != 0 && target.is_some() {
         return Err(Errno::EEXIST.into());
     }
-    let ends = Ends { judged, old: &old, new: &new };
+    let ends = Ends {
+        judged,
+        old: &old,
+        new: &new,
+    };
     let content = ends.judge(&source, target.as_ref(), exchange)?;
     // Both names of one file: nothing is done.
     let same = target.is_some_and(|target| node(&target) == node(&source));

@@ -102,15 +102,21 @@ fn explained(code: i32) -> Result<(), String> {
         0 => Ok(()),
         WAS_MADE => Err("a forbidden name was made in the trial".to_owned()),
         OTHER_ERROR => Err("a forbidden name failed in another way than by the guard".to_owned()),
-        NOT_PERMITTED => Err("a permitted name could not be made in the trial; the guard may not \
+        NOT_PERMITTED => Err(
+            "a permitted name could not be made in the trial; the guard may not \
              read the memory of programs (kernel.yama.ptrace_scope is 2 or 3)"
-            .to_owned()),
-        libc::EINVAL => Err("this kernel cannot let calls wait for the guard: that needs \
+                .to_owned(),
+        ),
+        libc::EINVAL => Err(
+            "this kernel cannot let calls wait for the guard: that needs \
              SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, Linux 5.19"
-            .to_owned()),
-        libc::EBUSY => Err("another supervisor holds the listener: the engine itself runs under \
+                .to_owned(),
+        ),
+        libc::EBUSY => Err(
+            "another supervisor holds the listener: the engine itself runs under \
              one, and the kernel gives one to a process"
-            .to_owned()),
+                .to_owned(),
+        ),
         other => Err(format!(
             "the kernel does not take the seccomp programs: {}",
             Errno::from_raw(other)

@@ -69,7 +69,10 @@ impl Waiting {
             return Err(undecided("too many opens wait for another program"));
         }
         let no_descriptor = |_| undecided("the guard has no descriptor left");
-        let listener = caller.listener.try_clone_to_owned().map_err(no_descriptor)?;
+        let listener = caller
+            .listener
+            .try_clone_to_owned()
+            .map_err(no_descriptor)?;
         let for_thread = listener.try_clone().map_err(no_descriptor)?;
         let shared = Arc::new(Shared::default());
         let job = Job {
@@ -92,7 +95,8 @@ impl Waiting {
 
     /// Calls off whoever has nobody to wait for.
     pub(super) fn look(&mut self) {
-        self.0.retain(|job| !job.shared.done.load(Ordering::Acquire));
+        self.0
+            .retain(|job| !job.shared.done.load(Ordering::Acquire));
         for job in &self.0 {
             let gone = !still_waits(job.listener.as_fd(), job.id);
             if gone || has_signal_to_handle(job.tid) {
@@ -106,23 +110,15 @@ impl Waiting {
     }
 }
 
-fn wait(
-    listener: &OwnedFd,
-    id: u64,
-    pinned: &OwnedFd,
-    flags: i32,
-    cloexec: bool,
-    shared: &Shared,
-) {
+fn wait(listener: &OwnedFd, id: u64, pinned: &OwnedFd, flags: i32, cloexec: bool, shared: &Shared) {
     shared.thread.store(thread_id(), Ordering::Release);
     let listener = listener.as_fd();
     let answer = loop {
         if shared.called_off.load(Ordering::Acquire) {
             break Reply::Error(RESTART);
         }
-        let opened = own_path(pinned.as_fd()).and_then(|path| {
-            open_as_given(pinned.as_fd(), &path, flags | libc::O_CLOEXEC, 0)
-        });
+        let opened = own_path(pinned.as_fd())
+            .and_then(|path| open_as_given(pinned.as_fd(), &path, flags | libc::O_CLOEXEC, 0));
         match opened {
             Err(Errno::EINTR) => {}
             Err(errno) => break Reply::Error(errno as i32),

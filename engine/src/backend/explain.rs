@@ -1,10 +1,10 @@
 //! What may be done with one path in a session, and which rule says so. Pure: the policy, and the
 //! host's file system through [`HostFs`] for the symlinks on the way.
 
-use super::judge::{Deed, Rules, Verdict};
 use super::supervised::file_rules;
 use crate::policy::{Access, Bind, BindRole, ExecPolicy, HostFs, Policy, leads_to};
 use crate::spec::AbsPath;
+use kotak_guard::judge::rules::{Deed, Rules, Verdict};
 use kotak_guard::proto::{FileRules, Rule};
 use serde::Serialize;
 

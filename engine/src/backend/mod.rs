@@ -5,7 +5,6 @@ mod bwrap;
 mod confirm;
 mod enforcement;
 mod explain;
-mod judge;
 mod kind;
 mod plan;
 mod rows;

@@ -4,7 +4,7 @@
 use super::host::HostView;
 use crate::api::{ExecGrant, ExecStanding, GrantInfo};
 use crate::error::{Coded, Fix, Problem};
-use crate::spec::{AbsPath, ExecRestriction, Grant, GrantKind, ValidExec, ValidSpec};
+use crate::spec::{AbsPath, Grant, GrantKind, ValidExec, ValidSpec};
 use crate::store::Store;
 use std::collections::HashMap;
 use std::io;
@@ -173,16 +173,6 @@ pub(super) fn look(
         return Err(ExecFolderError::System(shown()));
     }
     Ok(())
-}
-
-/// The one place where a window's choice becomes part of a spec.
-pub(super) fn restrict(spec: &mut ValidSpec, restriction: ExecRestriction) {
-    spec.exec = match restriction {
-        ExecRestriction::Off => ValidExec::Anywhere,
-        ExecRestriction::Writable | ExecRestriction::Strict => {
-            ValidExec::ReadOnly { grants: Vec::new() }
-        }
-    };
 }
 
 /// An approved folder at a launch: taken, or why not.

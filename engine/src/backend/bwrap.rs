@@ -28,7 +28,7 @@
 //! the rest of the list. Descriptors pass through. bubblewrap reads the whole mount table for every
 //! bind, so thousands of mounts cost time that grows with their square.
 
-use super::seccomp::seccomp_program;
+use super::seccomp::{SeccompWants, seccomp_program};
 use super::{
     ArgBlock, BridgePlan, FD_ARGS, FD_CONTROL, FD_GUARD, FD_MORE_ARGS, FD_RESOLVER, FD_STATUS,
     GUARD_PATH, HTTP_PORT, NativePlan, Pin, PlanError, PlanFacts, RESOLV_CONF, SOCKS_PORT,
@@ -489,7 +489,7 @@ fn setup(policy: &Policy, facts: &PlanFacts) -> Result<Setup, PlanError> {
             scope_signal: scopes,
             required: scopes,
         },
-        seccomp: seccomp_program(facts.arch),
+        seccomp: seccomp_program(facts.arch, SeccompWants::default()),
         files: None,
         exec: None,
         loopback: unshared_network.then(|| LoopbackPlan {

@@ -6,8 +6,28 @@
 //! families that leave the network namespace. `EPERM` says "not permitted here"; `ENOSYS` is for
 //! calls with an older way to do the same, so that programs fall back (`clone3`, `io_uring`), and
 //! for calls by another architecture's table, whose numbers mean other things.
+//!
+//! What is supervised (REQ BW-5, BW-6) stands in a program of its own, the last, which the guard
+//! loads with a listener. The kernel runs every program and takes the strictest answer, of which
+//! an errno is stricter than a notification, so the first program's refusals hold as they are.
+
+mod supervise;
 
 use kotak_guard::proto::BpfInsn;
+
+/// What the programs do besides refusing what no payload needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SeccompWants {
+    /// Every call that makes, changes or removes a name, or opens for writing, waits for the guard.
+    pub supervise_files: bool,
+    /// execve(2) waits for the guard.
+    pub supervise_exec: bool,
+    /// memfd_create(2) needs `MFD_NOEXEC_SEAL`, so that nothing in memory can be executed past the
+    /// exec restriction. The answer is EACCES, which is the kernel's own under
+    /// `vm.memfd_noexec=2` (Linux 6.3): programs that met a hardened host know it and use a
+    /// temporary file instead.
+    pub close_memfd_exec: bool,
+}
 
 /// Architectures with a system-call table here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -53,6 +73,8 @@ struct Table {
     prlimit64: u32,
     socket: u32,
     socketpair: u32,
+    memfd_create: u32,
+    supervised: supervise::Calls,
     /// Refused whatever the arguments.
     refused: &'static [(&'static str, u32)],
 }
@@ -65,6 +87,8 @@ static X86_64: Table = Table {
     prlimit64: 302,
     socket: 41,
     socketpair: 53,
+    memfd_create: 319,
+    supervised: supervise::X86_64,
     refused: &[
         ("pivot_root", 155),
         ("chroot", 161),
@@ -103,6 +127,8 @@ static AARCH64: Table = Table {
     prlimit64: 261,
     socket: 198,
     socketpair: 199,
+    memfd_create: 279,
+    supervised: supervise::AARCH64,
     refused: &[
         ("umount2", 39),
         ("mount", 40),
@@ -155,7 +181,11 @@ const CLONE_NEWTIME: u32 = 0x80;
 /// `AF_UNIX`, `AF_INET`, `AF_INET6`, `AF_NETLINK`: what stays within the network namespace.
 const FAMILIES: [u32; 4] = [1, 2, 10, 16];
 
+/// `MFD_NOEXEC_SEAL` (linux/memfd.h).
+const MFD_NOEXEC_SEAL: u32 = 0x8;
+
 const EPERM: u16 = 1;
+const EACCES: u16 = 13;
 const ENOSYS: u16 = 38;
 
 /// Offsets in `struct seccomp_data`.
@@ -168,10 +198,17 @@ const fn arg_high(index: u32) -> u32 {
     arg_low(index) + 4
 }
 
-/// The programs that every exec child loads, in order.
+/// The programs that every exec child loads, in order. With anything supervised the last one is
+/// to be loaded with a listener.
 #[must_use]
-pub fn seccomp_program(arch: SeccompArch) -> Vec<Vec<BpfInsn>> {
-    let table = arch.table();
+pub fn seccomp_program(arch: SeccompArch, wants: SeccompWants) -> Vec<Vec<BpfInsn>> {
+    let mut programs = vec![refusals(arch, wants)];
+    programs.extend(supervise::program(arch, wants));
+    programs
+}
+
+/// Leaves the number of a call by this architecture's table loaded; ENOSYS for any other.
+fn own_calls(arch: SeccompArch) -> Vec<BpfInsn> {
     let mut program = vec![
         load(ARCH),
         jump_equal(arch.audit(), 1, 0),
@@ -181,6 +218,12 @@ pub fn seccomp_program(arch: SeccompArch) -> Vec<Vec<BpfInsn>> {
     if arch == SeccompArch::X86_64 {
         program.extend([jump_set(X32_BIT, 0, 1), errno(ENOSYS)]);
     }
+    program
+}
+
+fn refusals(arch: SeccompArch, wants: SeccompWants) -> Vec<BpfInsn> {
+    let table = arch.table();
+    let mut program = own_calls(arch);
     program.extend(when(table.ioctl, refuse_equal(1, &INJECTING)));
     program.extend(when(table.clone, refuse_set(0, CLONE_NEW)));
     program.extend(when(
@@ -190,6 +233,9 @@ pub fn seccomp_program(arch: SeccompArch) -> Vec<Vec<BpfInsn>> {
     program.extend(when(table.socket, refuse_others(0, &FAMILIES)));
     program.extend(when(table.socketpair, refuse_others(0, &FAMILIES)));
     program.extend(when(table.prlimit64, refuse_foreign_limit()));
+    if wants.close_memfd_exec {
+        program.extend(when(table.memfd_create, need_set(1, MFD_NOEXEC_SEAL)));
+    }
     program.extend(any_of(
         table.refused.iter().map(|(_, nr)| *nr).collect(),
         errno(EPERM),
@@ -199,7 +245,7 @@ pub fn seccomp_program(arch: SeccompArch) -> Vec<Vec<BpfInsn>> {
         errno(ENOSYS),
     ));
     program.push(allow());
-    vec![program]
+    program
 }
 
 /// `body` for one system call; it returns in every case. Otherwise the number stays loaded.
@@ -246,6 +292,15 @@ fn refuse_set(index: u32, bits: u32) -> Vec<BpfInsn> {
     ]
 }
 
+fn need_set(index: u32, bits: u32) -> Vec<BpfInsn> {
+    vec![
+        load(arg_low(index)),
+        jump_set(bits, 0, 1),
+        allow(),
+        errno(EACCES),
+    ]
+}
+
 /// prlimit64(pid, resource, new, old) with another's pid and a new limit.
 fn refuse_foreign_limit() -> Vec<BpfInsn> {
     vec![
@@ -286,6 +341,15 @@ fn jump(distance: u32) -> BpfInsn {
 fn jump_equal(value: u32, jt: u8, jf: u8) -> BpfInsn {
     BpfInsn {
         code: 0x15,
+        jt,
+        jf,
+        k: value,
+    }
+}
+
+fn jump_at_least(value: u32, jt: u8, jf: u8) -> BpfInsn {
+    BpfInsn {
+        code: 0x35,
         jt,
         jf,
         k: value,

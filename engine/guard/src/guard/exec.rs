@@ -1,7 +1,10 @@
 //! Running one program: everything is made ready before fork(2), and the child reports the
 //! stage and errno of a failure through a pipe that a successful execve(2) closes.
 
-use super::sys::{self, Forked, SeccompProgram, StringArray};
+use super::{
+    supervise::{self, Supervisor},
+    sys::{self, Forked, SeccompProgram, StringArray},
+};
 use kotak_guard::proto::{Exec, ExecStage, Stdio};
 use nix::{
     errno::Errno,
@@ -26,11 +29,16 @@ const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
 /// The number of the report pipe in the child.
 const REPORT: RawFd = 3;
 
+/// The number of the supervisor's socket in the child.
+const SUPERVISOR: RawFd = 4;
+
 /// What every program gets, whatever it is.
 #[derive(Debug)]
 pub(crate) struct Confinement {
     /// Loaded in this order before execve(2).
     pub(crate) seccomp: Vec<SeccompProgram>,
+    /// Who answers the calls that the last of them lets wait.
+    pub(crate) supervisor: Option<Supervisor>,
     /// The guard, where the program has to be told to die with it; PID 1 needs no such help.
     pub(crate) die_with: Option<Pid>,
     /// Soft and hard limits as they were before the guard changed its own.
@@ -88,7 +96,9 @@ pub(crate) fn spawn(
         }),
         Forked::Child => {
             let write_end = write_end.as_raw_fd();
-            let (report, failure) = match arrange_descriptors(&streams, write_end) {
+            let supervisor = confinement.supervisor.as_ref();
+            let supervisor = supervisor.map(|it| it.socket.as_raw_fd());
+            let (report, failure) = match arrange_descriptors(&streams, write_end, supervisor) {
                 Ok(()) => (REPORT, become_program(&program, &streams, confinement)),
                 Err(failure) => (write_end, failure),
             };
@@ -213,15 +223,28 @@ fn open_pty(cols: u16, rows: u16) -> Result<(OwnedFd, OwnedFd), Errno> {
     Ok((master, slave))
 }
 
-/// In the child: streams at 0 to 2, the report after them, nothing else open.
-fn arrange_descriptors(streams: &Streams, report: RawFd) -> Result<(), Failure> {
+/// In the child: streams at 0 to 2, the report after them, then the supervisor's socket where there
+/// is one, nothing else open.
+fn arrange_descriptors(
+    streams: &Streams,
+    report: RawFd,
+    supervisor: Option<RawFd>,
+) -> Result<(), Failure> {
     // All of the guard's descriptors are above 2, so the streams cannot run over each other;
     // the report goes to its number when their originals are no longer needed.
     for (number, source) in (0..).zip(streams.numbers()) {
         sys::duplicate_onto(source, number).at(ExecStage::Session)?;
     }
+    let Some(supervisor) = supervisor else {
+        sys::duplicate_cloexec_onto(report, REPORT).at(ExecStage::Session)?;
+        return sys::close_range(REPORT.unsigned_abs() + 1, u32::MAX).at(ExecStage::Session);
+    };
+    // Either may stand where the other is to go.
+    let aside = sys::duplicate_above(supervisor, SUPERVISOR + 1).at(ExecStage::Session)?;
+    let report = sys::duplicate_above(report, SUPERVISOR + 1).at(ExecStage::Session)?;
     sys::duplicate_cloexec_onto(report, REPORT).at(ExecStage::Session)?;
-    sys::close_range(REPORT.unsigned_abs() + 1, u32::MAX).at(ExecStage::Session)
+    sys::duplicate_cloexec_onto(aside, SUPERVISOR).at(ExecStage::Session)?;
+    sys::close_range(SUPERVISOR.unsigned_abs() + 1, u32::MAX).at(ExecStage::Session)
 }
 
 /// In the child: everything else up to and with execve(2). Comes back only with a failure.
@@ -250,17 +273,30 @@ fn prepare(program: &Program, streams: &Streams, confinement: &Confinement) -> R
     }
     chdir(program.directory.as_c_str()).at(ExecStage::Cwd)?;
     sys::reset_signal_dispositions();
-    load_seccomp(&confinement.seccomp).at(ExecStage::Seccomp)?;
+    let supervisor = confinement.supervisor.as_ref();
+    let supervisor = supervisor.map(|_| (SUPERVISOR, supervise::PAYLOAD));
+    load_seccomp(&confinement.seccomp, supervisor).at(ExecStage::Seccomp)?;
     SigSet::empty().thread_set_mask().at(ExecStage::Session)
 }
 
-/// Loads the programs, in order, into this process.
-pub(crate) fn load_seccomp(programs: &[SeccompProgram]) -> Result<(), Errno> {
-    if programs.is_empty() {
+/// Loads the programs, in order, into this process; with a supervisor, the last one with a listener
+/// that is sent to its socket with a word. Should it not get there, the waiting calls fail with
+/// ENOSYS.
+pub(crate) fn load_seccomp(
+    programs: &[SeccompProgram],
+    supervisor: Option<(RawFd, u8)>,
+) -> Result<(), Errno> {
+    let Some((last, others)) = programs.split_last() else {
         return Ok(());
-    }
+    };
     prctl::set_no_new_privs()?;
-    programs.iter().try_for_each(SeccompProgram::load)
+    others.iter().try_for_each(SeccompProgram::load)?;
+    let Some((socket, word)) = supervisor else {
+        return last.load();
+    };
+    let listener = last.load_with_listener()?;
+    // What is left open here closes at execve(2).
+    supervise::send_descriptor(socket, word, listener)
 }
 
 /// Reads the report of a child: `None` while it is still on its way, `Some(Ok)` once its

@@ -7,9 +7,11 @@ mod exec;
 mod freeze;
 mod helper;
 mod processes;
+mod restrict;
 mod session;
 mod setup;
 mod sockets;
+mod supervise;
 mod sys;
 mod verify;
 

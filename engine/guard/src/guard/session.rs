@@ -8,6 +8,7 @@ use super::{
     processes::{self, Scope},
     setup::Ready,
     sockets,
+    supervise::Journal,
     sys::{Reaped, reap_one, send_signal},
 };
 use kotak_guard::{
@@ -31,6 +32,9 @@ const REQUESTS_PER_TURN: usize = 32;
 /// Unsent bytes past which no further request is read: an engine that does not read its events
 /// gets no more of them.
 const MOST_QUEUED_BYTES: usize = 1024 * 1024;
+
+/// Most refusals told before requests are read again.
+const VIOLATIONS_PER_TURN: usize = 64;
 
 /// How long the last message may wait for an engine that does not read.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -153,6 +157,7 @@ impl Session {
             {
                 return Ok(End::Orderly);
             }
+            self.say_news()?;
             self.sender.flush(&self.control)?;
             self.wait()?;
             self.settle_starting()?;
@@ -181,20 +186,20 @@ impl Session {
         if !self.sender.is_empty() {
             control |= PollFlags::POLLOUT;
         }
-        let timeout = if self.freezer.is_freezing() {
-            PollTimeout::from(PASS_INTERVAL_MS)
-        } else if let Some(kill_at) = self.kill_at {
-            let left = kill_at.saturating_duration_since(Instant::now());
-            // Rounded up, so that the loop does not spin through the last millisecond.
-            PollTimeout::try_from(left.saturating_add(Duration::from_millis(1)))
-                .unwrap_or(PollTimeout::MAX)
+        let deadline = if self.freezer.is_freezing() {
+            Some(Instant::now() + Duration::from_millis(u64::from(PASS_INTERVAL_MS)))
         } else {
-            PollTimeout::NONE
+            self.kill_at
         };
+        let news = self.journal().and_then(Journal::next);
+        let timeout = until(deadline.into_iter().chain(news).min());
         let mut entries = vec![
             PollFd::new(self.control.as_fd(), control),
             PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
         ];
+        if let Some(journal) = self.journal() {
+            entries.push(PollFd::new(journal.news(), PollFlags::POLLIN));
+        }
         let starting = self
             .tasks
             .values()
@@ -207,6 +212,23 @@ impl Session {
         drop(entries);
         self.drain_signals();
         Ok(())
+    }
+
+    /// What the supervisor has to tell; nothing while the engine does not read.
+    fn journal(&self) -> Option<&Journal> {
+        let supervisor = self.ready.confinement.supervisor.as_ref()?;
+        let reads = self.sender.queued_bytes() < MOST_QUEUED_BYTES;
+        reads.then_some(&*supervisor.journal)
+    }
+
+    /// Tells what was refused.
+    fn say_news(&mut self) -> Result<(), WireError> {
+        let news = self
+            .journal()
+            .map(|journal| journal.take(VIOLATIONS_PER_TURN))
+            .unwrap_or_default();
+        news.into_iter()
+            .try_for_each(|violation| self.say(&Event::Violation(Box::new(violation))))
     }
 
     /// Signals only wake the loop; what happened is asked from waitpid(2).
@@ -474,6 +496,16 @@ impl Session {
             errno: errno as i32,
         })
     }
+}
+
+/// How long to wait for a moment; rounded up, so that the loop does not spin through the last
+/// millisecond.
+fn until(moment: Option<Instant>) -> PollTimeout {
+    let Some(moment) = moment else {
+        return PollTimeout::NONE;
+    };
+    let left = moment.saturating_duration_since(Instant::now());
+    PollTimeout::try_from(left.saturating_add(Duration::from_millis(1))).unwrap_or(PollTimeout::MAX)
 }
 
 fn is_readable(fd: &OwnedFd) -> bool {

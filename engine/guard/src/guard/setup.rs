@@ -3,13 +3,14 @@
 use super::{
     exec::{Confinement, load_seccomp},
     processes::Scope,
+    restrict::restrict,
     sockets::{Private, open_loopback},
+    supervise::{Supervisor, trial},
     sys::{self, Forked, SeccompProgram},
     verify::{Verified, check, verify},
 };
-use kotak_guard::proto::{Check, LandlockPlan, PROTOCOL_VERSION, ReadyReport, Role, Setup};
-use landlock::{
-    CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetStatus, Scope as LandlockScope,
+use kotak_guard::proto::{
+    Check, Expectation, LandlockPlan, PROTOCOL_VERSION, ReadyReport, Role, Setup,
 };
 use nix::{
     errno::Errno,
@@ -23,9 +24,6 @@ use nix::{
     unistd::{Pid, getpid},
 };
 use std::os::fd::{AsRawFd, OwnedFd};
-
-/// First ABI with scopes (landlock(7)).
-const SCOPES_ABI: u32 = 6;
 
 /// Descriptors that the guard may use itself, where the host allows.
 const OPEN_FILES: rlim_t = 65536;
@@ -66,7 +64,7 @@ pub(crate) fn prepare(life: Life, setup: &Setup) -> Result<Ready, Check> {
     let mut ready = match (life, &setup.role) {
         (Life::Native, Role::Native(expect)) => {
             let verified = verify(expect)?;
-            native(verified, Private::find(&expect.private)?, setup)?
+            native(verified, expect, setup)?
         }
         (Life::Host, Role::Host) => host(setup)?,
         (Life::Native, Role::Host) | (Life::Host, Role::Native(_)) => {
@@ -77,7 +75,8 @@ pub(crate) fn prepare(life: Life, setup: &Setup) -> Result<Ready, Check> {
     Ok(ready)
 }
 
-fn native(verified: Verified, private: Private, setup: &Setup) -> Result<Ready, Check> {
+fn native(verified: Verified, expect: &Expectation, setup: &Setup) -> Result<Ready, Check> {
+    let private = Private::find(&expect.private)?;
     let mut report = ReadyReport {
         passed: verified.passed,
         cap_eff: verified.cap_eff,
@@ -90,16 +89,17 @@ fn native(verified: Verified, private: Private, setup: &Setup) -> Result<Ready, 
         descriptors = opened;
         report.passed.push(found);
     }
-    apply_landlock(setup.landlock, &mut report)?;
+    restrict(setup.landlock, setup.exec.as_ref(), &mut report)?;
     let seccomp: Vec<_> = setup
         .seccomp
         .iter()
         .map(|list| SeccompProgram::new(list))
         .collect();
-    try_seccomp(&seccomp).map_err(|detail| check("seccomp", detail))?;
+    let supervisor = supervise(setup, &seccomp, &expect.private, &mut report)?;
     report.seccomp_programs = u32::try_from(seccomp.len()).unwrap_or(u32::MAX);
     let confinement = Confinement {
         seccomp,
+        supervisor,
         die_with: None,
         limits: Vec::new(),
     };
@@ -117,6 +117,8 @@ fn host(setup: &Setup) -> Result<Ready, Check> {
     if setup.landlock != LandlockPlan::default()
         || !setup.seccomp.is_empty()
         || setup.loopback.is_some()
+        || setup.files.is_some()
+        || setup.exec.is_some()
     {
         return Err(check(
             "role",
@@ -130,6 +132,7 @@ fn host(setup: &Setup) -> Result<Ready, Check> {
     };
     let confinement = Confinement {
         seccomp: Vec::new(),
+        supervisor: None,
         die_with: Some(getpid()),
         limits: Vec::new(),
     };
@@ -146,48 +149,39 @@ fn failed(name: &'static str) -> impl Fn(Errno) -> Check {
     move |errno| check(name, errno.to_string())
 }
 
-fn apply_landlock(plan: LandlockPlan, report: &mut ReadyReport) -> Result<(), Check> {
-    const NAME: &str = "landlock";
-    if !plan.scope_abstract_unix && !plan.scope_signal {
-        return Ok(());
+/// Starts the supervisor and proves that it works, where anything is to be supervised; else only
+/// loads the programs on trial.
+fn supervise(
+    setup: &Setup,
+    seccomp: &[SeccompProgram],
+    private: &[Vec<u8>],
+    report: &mut ReadyReport,
+) -> Result<Option<Supervisor>, Check> {
+    const NAME: &str = "files";
+    let waits = seccomp.last().is_some_and(SeccompProgram::has_waiting_calls);
+    let early = seccomp.iter().rev().skip(1);
+    if early.clone().any(SeccompProgram::has_waiting_calls) {
+        return Err(check(NAME, "only the last seccomp program may let calls wait"));
     }
-    if report.landlock_abi < SCOPES_ABI {
-        let detail = format!(
-            "scopes need Landlock ABI {SCOPES_ABI}, this kernel has {}",
-            report.landlock_abi
-        );
-        if plan.required {
-            return Err(check(NAME, detail));
+    match (&setup.files, waits) {
+        (None, false) => {
+            try_seccomp(seccomp).map_err(|detail| check("seccomp", detail))?;
+            Ok(None)
         }
-        report
-            .passed
-            .push(check(NAME, format!("not in force: {detail}")));
-        return Ok(());
+        (Some(_), false) => Err(check(NAME, "no seccomp program lets calls wait")),
+        (None, true) => Err(check(NAME, "calls are to wait, and no rules are there")),
+        (Some(rules), true) => {
+            let private = private
+                .first()
+                .ok_or_else(|| check(NAME, "no private directory to try the rules in"))?;
+            let trial = trial::rules(private);
+            let supervisor = Supervisor::start(rules, setup.exec.as_ref(), &trial)?;
+            let passed = supervisor.try_out(seccomp, private)?;
+            report.passed.push(passed);
+            report.files_supervised = true;
+            Ok(Some(supervisor))
+        }
     }
-    let mut ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
-    let wanted = [
-        (plan.scope_abstract_unix, LandlockScope::AbstractUnixSocket),
-        (plan.scope_signal, LandlockScope::Signal),
-    ];
-    for scope in wanted
-        .into_iter()
-        .filter_map(|(wanted, scope)| wanted.then_some(scope))
-    {
-        ruleset = ruleset
-            .scope(scope)
-            .map_err(|error| check(NAME, error.to_string()))?;
-    }
-    let status = ruleset
-        .create()
-        .and_then(landlock::RulesetCreated::restrict_self)
-        .map_err(|error| check(NAME, error.to_string()))?;
-    if status.ruleset != RulesetStatus::FullyEnforced {
-        return Err(check(NAME, format!("{:?}", status.ruleset)));
-    }
-    report.abstract_unix_scoped = plan.scope_abstract_unix;
-    report.signals_scoped = plan.scope_signal;
-    report.passed.push(check(NAME, "in force"));
-    Ok(())
 }
 
 /// Loads the programs in a child that does nothing else, so that a program which the kernel
@@ -197,7 +191,7 @@ fn try_seccomp(programs: &[SeccompProgram]) -> Result<(), String> {
         return Ok(());
     }
     let child = match sys::fork().map_err(|errno| format!("fork: {errno}"))? {
-        Forked::Child => sys::exit_now(match load_seccomp(programs) {
+        Forked::Child => sys::exit_now(match load_seccomp(programs, None) {
             Ok(()) => 0,
             // Errnos for this are small: EINVAL, EACCES, ENOMEM.
             Err(errno) => (errno as i32).clamp(1, 255),

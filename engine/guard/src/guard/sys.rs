@@ -107,6 +107,12 @@ pub(crate) fn duplicate_cloexec_onto(from: RawFd, onto: RawFd) -> Result<(), Err
     Errno::result(unsafe { libc::dup3(from, onto, libc::O_CLOEXEC) }).map(drop)
 }
 
+/// A copy at the lowest free number from `lowest` on, closing on exec.
+pub(crate) fn duplicate_above(from: RawFd, lowest: RawFd) -> Result<RawFd, Errno> {
+    // SAFETY: takes numbers only; used in a child that is about to execve(2) or exit.
+    Errno::result(unsafe { libc::fcntl(from, libc::F_DUPFD_CLOEXEC, lowest) })
+}
+
 /// Every signal back to its default action. By the bare system call, because libc hides the
 /// two signals that it keeps for threads, and those may be inherited as ignored too.
 pub(crate) fn reset_signal_dispositions() {
@@ -185,10 +191,10 @@ pub(crate) enum Forked {
 
 /// fork(2).
 ///
-/// The guard has one thread, so the child may do anything the parent may; it still allocates
-/// nothing, since all it needs is made before.
+/// A supervising guard has more than one thread, and another may hold a lock at this moment: the
+/// child makes system calls only, and allocates nothing, since all it needs is made before.
 pub(crate) fn fork() -> Result<Forked, Errno> {
-    // SAFETY: single-threaded, see above.
+    // SAFETY: the child does nothing that another thread's lock could keep it from, see above.
     match Errno::result(unsafe { libc::fork() })? {
         0 => Ok(Forked::Child),
         pid => Ok(Forked::Parent(pid)),
@@ -253,8 +259,29 @@ impl SeccompProgram {
         )
     }
 
+    /// Whether it lets calls wait for a listener.
+    pub(crate) fn has_waiting_calls(&self) -> bool {
+        const RETURN: u16 = 0x06;
+        self.0
+            .iter()
+            .any(|insn| insn.code == RETURN && insn.k == libc::SECCOMP_RET_USER_NOTIF)
+    }
+
     /// Loads it into this process (seccomp(2)).
     pub(crate) fn load(&self) -> Result<(), Errno> {
+        self.load_with(0).map(drop)
+    }
+
+    /// Loads it, and gives the descriptor that its waiting calls are answered by. A caller that
+    /// waits is then only interrupted by what kills it (Linux 5.19): else every signal would make
+    /// its calls fail.
+    pub(crate) fn load_with_listener(&self) -> Result<RawFd, Errno> {
+        self.load_with(
+            libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
+        )
+    }
+
+    fn load_with(&self, flags: libc::c_ulong) -> Result<RawFd, Errno> {
         let program = libc::sock_fprog {
             len: u16::try_from(self.0.len()).map_err(|_| Errno::EINVAL)?,
             filter: self.0.as_ptr().cast_mut(),
@@ -264,11 +291,12 @@ impl SeccompProgram {
             libc::syscall(
                 libc::SYS_seccomp,
                 libc::SECCOMP_SET_MODE_FILTER,
-                0 as libc::c_ulong,
+                flags,
                 &raw const program,
             )
         };
-        Errno::result(result).map(drop)
+        let listener = Errno::result(result)?;
+        RawFd::try_from(listener).map_err(|_| Errno::EBADF)
     }
 }
 

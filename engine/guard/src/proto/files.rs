@@ -2,6 +2,12 @@
 //! system call that makes, changes or removes a name, the exec restriction, and what was refused.
 
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+/// Numbers of descriptors that the guard gives for files which it judges by their content: what
+/// is written goes to a copy, and close(2) of such a number, which the seccomp program lets wait,
+/// is when the copy is judged and takes the file's place.
+pub const STAGED_DESCRIPTORS: Range<u32> = 1000..1024;
 
 /// Rules for names and paths below the writable roots (REQ BW-5, SP-1). Paths are absolute,
 /// canonical and as the sandbox sees them, which for a native session is as the host does.

@@ -15,4 +15,5 @@ mod harness;
 mod network;
 mod protection;
 mod setup;
+mod supervise;
 mod terminal;

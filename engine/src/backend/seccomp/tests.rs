@@ -58,7 +58,7 @@ fn run(program: &[BpfInsn], call: Call) -> Verdict {
 }
 
 fn verdict_of(arch: SeccompArch, nr: u32, args: [u64; 6]) -> Verdict {
-    let programs = seccomp_program(arch);
+    let programs = seccomp_program(arch, SeccompWants::default());
     assert_eq!(programs.len(), 1);
     run(
         &programs[0],
@@ -220,7 +220,7 @@ fn other_architectures_and_x32_are_absent() {
     // i386, ARM, a big-endian sibling.
     for foreign in [0x4000_0003, 0x4000_0028, 0x8000_00B7] {
         for arch in BOTH {
-            let program = &seccomp_program(arch)[0];
+            let program = &seccomp_program(arch, SeccompWants::default())[0];
             for nr in [0, 1, 54, 59, 0x4000_0000] {
                 let found = run(
                     program,
@@ -270,7 +270,7 @@ fn the_listings_are_as_committed() {
         (SeccompArch::Aarch64, "aarch64"),
     ] {
         let mut text = String::new();
-        for (at, insn) in seccomp_program(arch)[0].iter().enumerate() {
+        for (at, insn) in seccomp_program(arch, SeccompWants::default())[0].iter().enumerate() {
             let BpfInsn { jt, jf, k, .. } = *insn;
             let line = match insn.code {
                 0x20 => format!("ld [{k}]"),
@@ -346,7 +346,7 @@ proptest! {
         args in any::<[u64; 6]>(),
     ) {
         for built_for in BOTH {
-            let program = &seccomp_program(built_for)[0];
+            let program = &seccomp_program(built_for, SeccompWants::default())[0];
             prop_assert!(program.len() < 4096);
             let found = run(program, Call { arch, nr, args });
             if arch != built_for.audit() {

@@ -1,16 +1,20 @@
 //! Runs the real guard over a real socket pair: on the host, or in bubblewrap with the flags of
 //! production.
 
+mod filter;
 mod guard;
 mod place;
 mod terminal;
+mod workspace;
 
-pub(crate) use guard::{BINARY, Guard, Program, guard_image};
+pub(crate) use filter::waiting_program;
+pub(crate) use guard::{BINARY, Guard, Output, Program, guard_image};
 pub(crate) use place::{
     Flags, LEAKED, Place, User, bubblewrap, expectation, fix_descriptors, host_setup, native_setup,
     places, users, words,
 };
 pub(crate) use terminal::Terminal;
+pub(crate) use workspace::Workspace;
 
 use nix::poll::{PollFd, PollFlags, poll};
 use std::{

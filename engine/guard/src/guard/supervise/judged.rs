@@ -1,0 +1,241 @@
+//! The rules, asked about what the walk has found.
+
+use super::{
+    answer::{Stop, refused, undecided},
+    caller::{Caller, path_of},
+    open::node,
+    walk::{Entry, Settings, kind},
+};
+use kotak_guard::{
+    judge::rules::{Deed, GitFile, Rules, Verdict},
+    proto::{FileAction, Rule},
+};
+use nix::{
+    errno::Errno,
+    sys::{
+        stat::FileStat,
+        statfs::{FsType, MSDOS_SUPER_MAGIC, PROC_SUPER_MAGIC, fstatfs},
+    },
+    unistd::{UnlinkatFlags, unlinkat},
+};
+use std::os::fd::BorrowedFd;
+
+/// File systems that drop what stands at the end of a name and know a second, short one
+/// (linux/magic.h; NTFS-3G is FUSE and does not).
+const DOS: [FsType; 4] = [
+    MSDOS_SUPER_MAGIC,
+    FsType(0x2011_BAB0),
+    FsType(0x5346_544E),
+    FsType(0x7366_746E),
+];
+
+/// What a path ends with when the file it led to has no name any more (proc(5)).
+const DELETED: &[u8] = b" (deleted)";
+
+/// The rules that hold for a caller.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Judged<'a> {
+    pub(super) rules: &'a Rules,
+    pub(super) settings: &'a Settings,
+}
+
+impl Judged<'_> {
+    pub(super) fn verdict(&self, path: &[u8], deed: Deed) -> Verdict {
+        self.rules.verdict(path, deed)
+    }
+
+    /// Refuses, lets be, or tells what the content decides.
+    pub(super) fn entry(
+        &self,
+        entry: &Entry,
+        deed: Deed,
+        action: FileAction,
+    ) -> Result<Option<GitFile>, Stop> {
+        let path = entry.path();
+        if DOS.contains(&entry.file_system) {
+            self.dos_name(entry, &path, deed, action)?;
+        }
+        match self.verdict(&path, deed) {
+            Verdict::Allow => Ok(None),
+            Verdict::Content(file) => Ok(Some(file)),
+            Verdict::Refuse(rule) => Err(refused(action, path, rule)),
+        }
+    }
+
+    /// As [`Self::entry`], where no content can be judged.
+    pub(super) fn plain_entry(
+        &self,
+        entry: &Entry,
+        deed: Deed,
+        action: FileAction,
+    ) -> Result<(), Stop> {
+        match self.entry(entry, deed, action)? {
+            None => Ok(()),
+            Some(_) => Err(refused(
+                action,
+                entry.path(),
+                Rule::Git("a file of git's that is made or changed in another way than git does".to_owned()),
+            )),
+        }
+    }
+
+    /// Dots and spaces at the end of a name are dropped, and `A~1` may be anything.
+    fn dos_name(
+        &self,
+        entry: &Entry,
+        path: &[u8],
+        deed: Deed,
+        action: FileAction,
+    ) -> Result<(), Stop> {
+        let end = path.iter().rposition(|byte| !matches!(byte, b'.' | b' '));
+        let short = path.get(..=end.unwrap_or_default()).unwrap_or_default();
+        match self.verdict(short, deed) {
+            Verdict::Refuse(rule) => return Err(refused(action, path.to_vec(), rule)),
+            Verdict::Allow | Verdict::Content(_) => {}
+        }
+        let is_alias = entry
+            .name
+            .windows(2)
+            .any(|pair| pair[0] == b'~' && pair[1].is_ascii_digit());
+        if is_alias && !matches!(self.verdict(path, deed), Verdict::Refuse(_)) {
+            let reason = "on this file system the name may be a short one of another file";
+            let rule = Rule::Undecided(reason.to_owned());
+            return Err(refused(action, path.to_vec(), rule));
+        }
+        Ok(())
+    }
+
+    /// Refuses what has a protected name elsewhere.
+    pub(super) fn content_of(
+        &self,
+        found: &FileStat,
+        path: &[u8],
+        action: FileAction,
+    ) -> Result<(), Stop> {
+        if self.rules.is_protected_inode(node(found)) {
+            return Err(refused(action, path.to_vec(), Rule::HardLink));
+        }
+        Ok(())
+    }
+
+    /// Refuses what may not be written, found by itself and not by a name.
+    pub(super) fn thing(&self, thing: BorrowedFd<'_>, found: &FileStat) -> Result<(), Stop> {
+        self.thing_for(thing, found, Deed::Write)
+    }
+
+    /// Refuses a mode for what is found by itself; an ancestor of what is protected may keep or
+    /// get one by which its owner still finds the way.
+    pub(super) fn mode_of_thing(
+        &self,
+        thing: BorrowedFd<'_>,
+        found: &FileStat,
+        mode: u32,
+    ) -> Result<(), Stop> {
+        passable(self.thing_for(thing, found, Deed::Permit), mode)
+    }
+
+    /// As [`Self::mode_of_thing`], for what has a name.
+    pub(super) fn mode_of(&self, entry: &Entry, found: &FileStat, mode: u32) -> Result<(), Stop> {
+        let action = FileAction::WriteData;
+        self.content_of(found, &entry.path(), action)?;
+        passable(self.plain_entry(entry, Deed::Permit, action), mode)
+    }
+
+    fn thing_for(
+        &self,
+        thing: BorrowedFd<'_>,
+        found: &FileStat,
+        deed: Deed,
+    ) -> Result<(), Stop> {
+        let action = FileAction::WriteData;
+        let path = path_of(thing)?;
+        self.content_of(found, &path, action)?;
+        if !path.starts_with(b"/") || (found.st_nlink == 0 && path.ends_with(DELETED)) {
+            // A pipe, a socket, or a file that nobody can find by name.
+            return Ok(());
+        }
+        // A name that it has lost and another has: the rule for the name holds for it still.
+        let path = path.strip_suffix(DELETED).unwrap_or(&path);
+        match self.verdict(path, deed) {
+            Verdict::Allow => Ok(()),
+            Verdict::Refuse(rule) => Err(refused(action, path.to_vec(), rule)),
+            Verdict::Content(_) => Err(refused(
+                action,
+                path.to_vec(),
+                Rule::Git("a file of git's that is written in place".to_owned()),
+            )),
+        }
+    }
+
+    /// What was made must be where it was judged to be; else somebody on the host has moved the
+    /// directory meanwhile, and the rules are asked again.
+    pub(super) fn made(&self, entry: &Entry, opened: BorrowedFd<'_>) -> Result<(), Stop> {
+        let path = path_of(opened)?;
+        if path == entry.path() {
+            return Ok(());
+        }
+        match self.verdict(&path, Deed::MakeFile) {
+            Verdict::Allow => Ok(()),
+            Verdict::Content(_) | Verdict::Refuse(_) => {
+                // It is new, empty, and ours.
+                unlinkat(&entry.dir, entry.name.as_slice(), UnlinkatFlags::NoRemoveDir)?;
+                Err(undecided("its directory was moved meanwhile"))
+            }
+        }
+    }
+
+    /// Another process's memory is opened only by its own group: the kernel would ask whether the
+    /// guard may look into it, which may look into everybody.
+    pub(super) fn may_open_in_proc(&self, caller: &Caller<'_>, entry: &Entry) -> Result<(), Stop> {
+        if entry.file_system != PROC_SUPER_MAGIC {
+            return Ok(());
+        }
+        only_own_memory(caller, &entry.path())
+    }
+
+    /// As [`Self::may_open_in_proc`], for what a magic link leads to.
+    pub(super) fn may_open_thing_in_proc(
+        &self,
+        caller: &Caller<'_>,
+        thing: BorrowedFd<'_>,
+    ) -> Result<(), Stop> {
+        if fstatfs(thing)?.filesystem_type() != PROC_SUPER_MAGIC {
+            return Ok(());
+        }
+        only_own_memory(caller, &path_of(thing)?)
+    }
+}
+
+/// Lets a mode be that takes nothing from the owner of an ancestor.
+fn passable(verdict: Result<(), Stop>, mode: u32) -> Result<(), Stop> {
+    match verdict {
+        Err(Stop::Refused(refusal))
+            if matches!(refusal.rule, Rule::Ancestor(_)) && mode & 0o700 == 0o700 =>
+        {
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+fn only_own_memory(caller: &Caller<'_>, path: &[u8]) -> Result<(), Stop> {
+    if !path.ends_with(b"/mem") {
+        return Ok(());
+    }
+    let own = format!("/proc/{}/", caller.group()?);
+    if path.starts_with(own.as_bytes()) {
+        Ok(())
+    } else {
+        Err(Errno::EACCES.into())
+    }
+}
+
+/// What comes to stand somewhere when `found` does.
+pub(super) fn making(found: &FileStat) -> Deed {
+    match kind(found) {
+        libc::S_IFDIR => Deed::MakeDirectory,
+        libc::S_IFREG => Deed::MakeFile,
+        libc::S_IFLNK => Deed::MakeSymlink,
+        _ => Deed::MakeOther,
+    }
+}

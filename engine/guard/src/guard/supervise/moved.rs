@@ -1,0 +1,127 @@
+//! What a directory that is moved takes along: names below it that would then be forbidden, or
+//! would no longer be, and files of git's that would then count.
+
+use super::{
+    answer::{Stop, refused, undecided},
+    install::refresh,
+    judged::{Judged, making},
+    walk::{Entry, joined, kind, stat_at},
+};
+use kotak_guard::{
+    judge::rules::{Deed, Verdict},
+    proto::{FileAction, Rule},
+};
+use nix::{
+    dir::Dir,
+    errno::Errno,
+    fcntl::{OFlag, openat},
+    sys::stat::Mode,
+};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Most names that are looked at for one rename; a directory of more is not moved where its
+/// content would have to be judged anew.
+const MOST_NAMES: u32 = 1_000_000;
+
+/// Deepest directory that is looked into.
+const MOST_DEPTH: u32 = 256;
+
+/// Judges a directory that moves from `old` to `new`.
+pub(super) fn check_moved(judged: &Judged<'_>, old: &Entry, new: &Entry) -> Result<(), Stop> {
+    let (old_path, new_path) = (old.path(), new.path());
+    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let top = openat(&old.dir, old.bare()?.as_c_str(), flags, Mode::empty())?;
+    for protected in judged.rules.protected_below(&new_path) {
+        let rest = protected.get(new_path.len()..).unwrap_or_default();
+        if is_occupied(top.as_fd(), rest)? {
+            let rule = Rule::Protected(protected.to_vec());
+            return Err(refused(FileAction::Rename, new_path, rule));
+        }
+    }
+    if !judged.rules.depends_on_place(&old_path, &new_path) {
+        return Ok(());
+    }
+    let mut search = Search { judged, names: 0 };
+    search.below(top, &old_path, &new_path, 0)
+}
+
+/// Whether something stands at a path below a directory, or stands in its way.
+fn is_occupied(top: BorrowedFd<'_>, rest: &[u8]) -> Result<bool, Stop> {
+    let mut names = rest
+        .split(|byte| *byte == b'/')
+        .filter(|name| !name.is_empty())
+        .peekable();
+    let mut here: Option<OwnedFd> = None;
+    while let Some(name) = names.next() {
+        let dir = here.as_ref().map_or(top, AsFd::as_fd);
+        match stat_at(dir, name)? {
+            None => return Ok(false),
+            Some(found) if kind(&found) != libc::S_IFDIR => return Ok(true),
+            Some(_) if names.peek().is_none() => return Ok(true),
+            Some(_) => {}
+        }
+        let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        here = Some(openat(dir, name, flags, Mode::empty())?);
+    }
+    Ok(false)
+}
+
+struct Search<'a> {
+    judged: &'a Judged<'a>,
+    names: u32,
+}
+
+impl Search<'_> {
+    fn below(&mut self, dir: OwnedFd, old: &[u8], new: &[u8], depth: u32) -> Result<(), Stop> {
+        if depth > MOST_DEPTH {
+            return Err(too_much());
+        }
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let readable = match openat(&dir, ".", flags, Mode::empty()) {
+            Ok(readable) => readable,
+            Err(Errno::EACCES | Errno::EPERM) => {
+                return Err(undecided("a directory in it cannot be looked into"));
+            }
+            Err(errno) => return Err(errno.into()),
+        };
+        let mut directories = Vec::new();
+        let mut listing = Dir::from_fd(readable)?;
+        for entry in listing.iter() {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if matches!(name, b"." | b"..") {
+                continue;
+            }
+            self.names += 1;
+            if self.names > MOST_NAMES {
+                return Err(too_much());
+            }
+            let Some(found) = stat_at(dir.as_fd(), name)? else {
+                continue;
+            };
+            let (old, new) = (joined(old, name), joined(new, name));
+            match self.judged.rules.moved_verdict(&old, &new, making(&found)) {
+                Verdict::Allow => {}
+                Verdict::Refuse(rule) => return Err(refused(FileAction::Rename, new, rule)),
+                Verdict::Content(file) => {
+                    if let Err(rule) = refresh(self.judged, dir.as_fd(), name, file, &new)? {
+                        return Err(refused(FileAction::Rename, new, rule));
+                    }
+                }
+            }
+            if making(&found) == Deed::MakeDirectory {
+                directories.push(name.to_vec());
+            }
+        }
+        for name in directories {
+            let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+            let next = openat(&dir, name.as_slice(), flags, Mode::empty())?;
+            self.below(next, &joined(old, &name), &joined(new, &name), depth + 1)?;
+        }
+        Ok(())
+    }
+}
+
+fn too_much() -> Stop {
+    undecided("the directory holds too much to be judged")
+}

@@ -1,0 +1,172 @@
+//! Files of git's that a program opens for writing. It gets a descriptor for a copy in memory, at
+//! a number whose close(2) waits for the guard; then the copy is judged, and put in place if it is
+//! harmless. What is not closed so, or is written later, never gets there.
+
+use super::{
+    answer::{Answer, Stop, refused, undecided},
+    caller::{Caller, own_path},
+    install::{judge, put, read_all, read_regular},
+    judged::Judged,
+    open::node,
+    sys::open_as_given,
+    walk::Entry,
+};
+use kotak_guard::{
+    judge::rules::GitFile,
+    proto::{FileAction, FileNode, Rule, STAGED_DESCRIPTORS},
+};
+use nix::{
+    errno::Errno,
+    sys::{
+        memfd::{MFdFlags, memfd_create},
+        stat::{fstat, stat},
+    },
+};
+use std::{
+    fs::File,
+    io::{Seek, SeekFrom, Write},
+    os::fd::{AsFd, OwnedFd},
+};
+
+/// Most files that are being written at once.
+const MOST_STAGED: usize = 256;
+
+/// The copies that are being written.
+#[derive(Debug, Default)]
+pub(super) struct Staging(Vec<Staged>);
+
+#[derive(Debug)]
+struct Staged {
+    /// Thread group and descriptor of who writes.
+    group: i32,
+    number: u32,
+    copy: OwnedFd,
+    entry: Entry,
+    file: GitFile,
+    mode: u32,
+}
+
+impl Staging {
+    /// A descriptor for a copy, and the number that it is to have.
+    pub(super) fn open(
+        &mut self,
+        caller: &Caller<'_>,
+        judged: &Judged<'_>,
+        entry: &Entry,
+        file: GitFile,
+        keep: bool,
+        (flags, mode): (i32, u32),
+    ) -> Result<(OwnedFd, u32), Stop> {
+        self.0.retain(Staged::is_open);
+        if self.0.len() >= MOST_STAGED {
+            return Err(undecided("too many files of git's are being written at once"));
+        }
+        let present = read_regular(entry.dir.as_fd(), &entry.name)?;
+        let memory = memfd_create(c"git", MFdFlags::MFD_CLOEXEC)?;
+        let mut memory = File::from(memory);
+        if let (true, Some(present)) = (keep, &present) {
+            let copied = memory
+                .write_all(&present.bytes)
+                .and_then(|()| memory.seek(SeekFrom::Start(0)));
+            copied.map_err(|error| undecided(&error.to_string()))?;
+        }
+        let copy = OwnedFd::from(memory);
+        let on_the_way = libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_TRUNC;
+        let path = own_path(copy.as_fd())?;
+        let flags = (flags & !on_the_way) | libc::O_CLOEXEC;
+        let opened = open_as_given(copy.as_fd(), &path, flags, 0)?;
+        let number = free_number(caller)?;
+        let dir = entry.dir.try_clone();
+        let entry = Entry {
+            dir: dir.map_err(|_| undecided("the guard has no descriptor left"))?,
+            dir_path: entry.dir_path.clone(),
+            name: entry.name.clone(),
+            slash: false,
+            file_system: entry.file_system,
+        };
+        let group = caller.group()?;
+        self.0
+            .retain(|it| (it.group, it.number) != (group, number));
+        let staged = Staged {
+            group,
+            number,
+            copy,
+            entry,
+            file,
+            mode: present.map_or(mode & !caller.umask()? & 0o777, |present| present.mode),
+        };
+        judged.verdict(&staged.entry.path(), kotak_guard::judge::rules::Deed::Write);
+        self.0.push(staged);
+        Ok((opened, number))
+    }
+
+    /// close(2) of a number that may be one of ours.
+    pub(super) fn close(
+        &mut self,
+        caller: &Caller<'_>,
+        judged: &Judged<'_>,
+    ) -> Result<Answer, Stop> {
+        let number = caller.word(0);
+        let group = caller.group()?;
+        let found = self
+            .0
+            .iter()
+            .position(|it| (it.group, it.number) == (group, number));
+        let Some(staged) = found.map(|index| self.0.swap_remove(index)) else {
+            return Ok(Answer::Continue);
+        };
+        if !staged.is_open() {
+            return Ok(Answer::Continue);
+        }
+        caller.still_waits()?;
+        staged.settle(judged)?;
+        Ok(Answer::Continue)
+    }
+}
+
+impl Staged {
+    /// Whether the writer has it open still.
+    fn is_open(&self) -> bool {
+        let Ok(copy) = fstat(&self.copy) else {
+            return false;
+        };
+        held_at(self.group, self.number) == Some(node(&copy))
+    }
+
+    fn settle(self, judged: &Judged<'_>) -> Result<(), Stop> {
+        let mut copy = File::from(self.copy);
+        copy.seek(SeekFrom::Start(0))
+            .map_err(|error| undecided(&error.to_string()))?;
+        let bytes = read_all(copy)?;
+        let path = self.entry.path();
+        // The directory may have been moved since, and the name be another's by now.
+        let now = Entry {
+            dir_path: super::caller::path_of(self.entry.dir.as_fd())?,
+            ..self.entry
+        };
+        let deed = kotak_guard::judge::rules::Deed::MakeFile;
+        if judged.entry(&now, deed, FileAction::WriteData)? != Some(self.file) {
+            return Err(undecided("its directory was moved while it was written"));
+        }
+        match judge(judged, &now, self.file, &bytes)? {
+            Ok(()) => put(now.dir.as_fd(), &now.name, &bytes, self.mode),
+            Err(reason) => Err(refused(FileAction::WriteData, path, Rule::Git(reason))),
+        }
+    }
+}
+
+/// What a process has at a number.
+fn held_at(group: i32, number: u32) -> Option<FileNode> {
+    let path = format!("/proc/{group}/fd/{number}");
+    stat(path.as_str()).ok().map(|found| node(&found))
+}
+
+/// A number that the caller does not use. Beyond its limit for descriptors none can be given.
+fn free_number(caller: &Caller<'_>) -> Result<u32, Stop> {
+    let tid = caller.call.tid;
+    STAGED_DESCRIPTORS
+        .into_iter()
+        .find(|number| held_at(tid, *number).is_none())
+        .ok_or_else(|| Errno::EMFILE.into())
+        .map_err(|_: Stop| Stop::Errno(Errno::EMFILE))
+}

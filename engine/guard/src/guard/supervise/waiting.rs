@@ -1,0 +1,156 @@
+//! Opens that wait for somebody else: the other end of a FIFO, the holder of a lease. Each waits
+//! in a thread of its own, which is called off when the caller is killed, or when a signal that it
+//! handles would have ended the wait.
+
+use super::{
+    answer::{Stop, undecided},
+    caller::{Caller, own_path},
+    sys::{Reply, inject, interrupt, open_as_given, reply, still_waits, thread_id},
+};
+use nix::errno::Errno;
+use std::{
+    fs,
+    os::fd::{AsFd, OwnedFd},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicI32, Ordering},
+    },
+    thread,
+};
+
+/// Most opens that wait at once.
+const MOST_WAITING: usize = 64;
+
+/// Bytes of stack of a thread that only opens.
+const STACK: usize = 64 * 1024;
+
+/// The kernel's `ERESTARTSYS`: the caller's handler runs, and then the call starts again or fails
+/// with EINTR, as the handler was set up.
+const RESTART: i32 = 512;
+
+/// Milliseconds between two looks at who still waits.
+pub(super) const LOOK_INTERVAL_MS: u16 = 20;
+
+/// The opens that wait.
+#[derive(Debug, Default)]
+pub(super) struct Waiting(Vec<Job>);
+
+#[derive(Debug)]
+struct Job {
+    listener: OwnedFd,
+    id: u64,
+    tid: i32,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Of the thread that waits, 0 before it runs.
+    thread: AtomicI32,
+    called_off: AtomicBool,
+    done: AtomicBool,
+}
+
+impl Waiting {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes over a call; its thread answers.
+    pub(super) fn open(
+        &mut self,
+        caller: &Caller<'_>,
+        pinned: OwnedFd,
+        flags: i32,
+        cloexec: bool,
+    ) -> Result<(), Stop> {
+        self.look();
+        if self.0.len() >= MOST_WAITING {
+            return Err(undecided("too many opens wait for another program"));
+        }
+        let no_descriptor = |_| undecided("the guard has no descriptor left");
+        let listener = caller.listener.try_clone_to_owned().map_err(no_descriptor)?;
+        let for_thread = listener.try_clone().map_err(no_descriptor)?;
+        let shared = Arc::new(Shared::default());
+        let job = Job {
+            listener,
+            id: caller.call.id,
+            tid: caller.call.tid,
+            shared: Arc::clone(&shared),
+        };
+        let id = caller.call.id;
+        thread::Builder::new()
+            .stack_size(STACK)
+            .spawn(move || {
+                wait(&for_thread, id, &pinned, flags, cloexec, &shared);
+                shared.done.store(true, Ordering::Release);
+            })
+            .map_err(|error| undecided(&format!("no thread can be made: {error}")))?;
+        self.0.push(job);
+        Ok(())
+    }
+
+    /// Calls off whoever has nobody to wait for.
+    pub(super) fn look(&mut self) {
+        self.0.retain(|job| !job.shared.done.load(Ordering::Acquire));
+        for job in &self.0 {
+            let gone = !still_waits(job.listener.as_fd(), job.id);
+            if gone || has_signal_to_handle(job.tid) {
+                job.shared.called_off.store(true, Ordering::Release);
+            }
+            // Again and again: it may not have been in the call yet.
+            if job.shared.called_off.load(Ordering::Acquire) {
+                interrupt(job.shared.thread.load(Ordering::Acquire));
+            }
+        }
+    }
+}
+
+fn wait(
+    listener: &OwnedFd,
+    id: u64,
+    pinned: &OwnedFd,
+    flags: i32,
+    cloexec: bool,
+    shared: &Shared,
+) {
+    shared.thread.store(thread_id(), Ordering::Release);
+    let listener = listener.as_fd();
+    let answer = loop {
+        if shared.called_off.load(Ordering::Acquire) {
+            break Reply::Error(RESTART);
+        }
+        let opened = own_path(pinned.as_fd()).and_then(|path| {
+            open_as_given(pinned.as_fd(), &path, flags | libc::O_CLOEXEC, 0)
+        });
+        match opened {
+            Err(Errno::EINTR) => {}
+            Err(errno) => break Reply::Error(errno as i32),
+            Ok(opened) => {
+                let injected = inject(listener, id, opened.as_fd(), None, cloexec);
+                drop(opened);
+                break match injected {
+                    Ok(number) => Reply::Value(i64::from(number)),
+                    Err(errno) => Reply::Error(errno as i32),
+                };
+            }
+        }
+    };
+    // ENOENT: the caller is gone.
+    let _ = reply(listener, id, answer);
+}
+
+/// Whether a thread has a signal that it handles and does not block (proc_pid_status(5)).
+fn has_signal_to_handle(tid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{tid}/status"))
+        .ok()
+        .and_then(|text| {
+            let set = |name: &str| {
+                let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+                u64::from_str_radix(line.trim(), 16).ok()
+            };
+            let pending = set("SigPnd:")? | set("ShdPnd:")?;
+            Some(pending & !set("SigBlk:")? & set("SigCgt:")? != 0)
+        })
+        .unwrap_or(false)
+}

@@ -1,0 +1,157 @@
+//! The program whose calls wait for the guard (seccomp_unotify(2)).
+//!
+//! Reads are not among them: what opens for reading only, and every `O_PATH`, goes straight to
+//! the kernel. The kernel takes flags and descriptors as 32 bits, so only the lower half counts.
+
+use super::{
+    BpfInsn, ENOSYS, SeccompArch, SeccompWants, allow, any_of, arg_low, errno, jump_at_least,
+    jump_set, load, own_calls, refuse_equal, verdict, when,
+};
+use kotak_guard::proto::STAGED_DESCRIPTORS;
+
+/// Numbers of the calls that may wait.
+pub(super) struct Calls {
+    ioctl: u32,
+    close: u32,
+    /// With the index of the argument that holds the flags of open(2).
+    open: &'static [(&'static str, u32, u32)],
+    /// They wait whatever the arguments.
+    files: &'static [(&'static str, u32)],
+    exec: &'static [(&'static str, u32)],
+}
+
+/// asm/unistd_64.h
+pub(super) const X86_64: Calls = Calls {
+    ioctl: 16,
+    close: 3,
+    open: &[("open", 2, 1), ("openat", 257, 2)],
+    files: &[
+        ("bind", 49),
+        ("truncate", 76),
+        ("rename", 82),
+        ("mkdir", 83),
+        ("rmdir", 84),
+        ("creat", 85),
+        ("link", 86),
+        ("unlink", 87),
+        ("symlink", 88),
+        ("chmod", 90),
+        ("fchmod", 91),
+        ("mknod", 133),
+        ("mkdirat", 258),
+        ("mknodat", 259),
+        ("unlinkat", 263),
+        ("renameat", 264),
+        ("linkat", 265),
+        ("symlinkat", 266),
+        ("fchmodat", 268),
+        ("renameat2", 316),
+        ("fchmodat2", 452),
+    ],
+    exec: &[("execve", 59), ("execveat", 322)],
+};
+
+/// asm-generic/unistd.h
+pub(super) const AARCH64: Calls = Calls {
+    ioctl: 29,
+    close: 57,
+    open: &[("openat", 56, 2)],
+    files: &[
+        ("mknodat", 33),
+        ("mkdirat", 34),
+        ("unlinkat", 35),
+        ("symlinkat", 36),
+        ("linkat", 37),
+        ("renameat", 38),
+        ("truncate", 45),
+        ("fchmod", 52),
+        ("fchmodat", 53),
+        ("bind", 200),
+        ("renameat2", 276),
+        ("fchmodat2", 452),
+    ],
+    exec: &[("execve", 221), ("execveat", 281)],
+};
+
+/// Answered as if the kernel did not have them. `openat2` has an older way to do the same, whose
+/// flags stand in a register. The guard makes files for its callers, and a Landlock domain of
+/// their own would not hold for it: who asks for one learns that there is none, and nobody
+/// believes in a confinement that the guard would lift.
+const ABSENT: [(&str, u32); 2] = [("openat2", 437), ("landlock_create_ruleset", 444)];
+
+/// `O_PATH` (asm-generic/fcntl.h): the same on both architectures, as are the others here.
+const O_PATH: u32 = 0x20_0000;
+
+/// `O_ACCMODE`, `O_CREAT`, `O_TRUNC` and the bit of `O_TMPFILE` that is not `O_DIRECTORY`.
+const WRITING: u32 = 0x3 | 0x40 | 0x200 | 0x40_0000;
+
+/// Requests that make or remove a name below a directory with no call for it: of btrfs,
+/// `SNAP_CREATE`, `SUBVOL_CREATE`, `SNAP_DESTROY`, `SNAP_CREATE_V2`, `SUBVOL_CREATE_V2` and
+/// `SNAP_DESTROY_V2` (linux/btrfs.h), of bcachefs `SUBVOLUME_CREATE` and `SUBVOLUME_DESTROY`
+/// (fs/bcachefs/bcachefs_ioctl.h), of OCFS2 `REFLINK` (fs/ocfs2/ocfs2_ioctl.h).
+const NAMING: [u32; 9] = [
+    0x5000_9401,
+    0x5000_940E,
+    0x5000_940F,
+    0x5000_9417,
+    0x5000_9418,
+    0x5000_943F,
+    0x4020_BC10,
+    0x4020_BC11,
+    0x4018_6F04,
+];
+
+/// The program, where anything is supervised.
+pub(super) fn program(arch: SeccompArch, wants: SeccompWants) -> Option<Vec<BpfInsn>> {
+    if !wants.supervise_files && !wants.supervise_exec {
+        return None;
+    }
+    let calls = &arch.table().supervised;
+    let mut program = own_calls(arch);
+    let mut waiting: Vec<u32> = Vec::new();
+    if wants.supervise_files {
+        for (_, nr, flags) in calls.open {
+            program.extend(when(*nr, writing_opens(*flags)));
+        }
+        program.extend(when(calls.close, staged_closes()));
+        program.extend(when(calls.ioctl, refuse_equal(1, &NAMING)));
+        program.extend(any_of(
+            ABSENT.iter().map(|(_, nr)| *nr).collect(),
+            errno(ENOSYS),
+        ));
+        waiting.extend(calls.files.iter().map(|(_, nr)| *nr));
+    }
+    if wants.supervise_exec {
+        waiting.extend(calls.exec.iter().map(|(_, nr)| *nr));
+    }
+    program.extend(any_of(waiting, notify()));
+    program.push(allow());
+    Some(program)
+}
+
+/// Opens that may write wait; `O_PATH` gives nothing that can be written through.
+fn writing_opens(flags: u32) -> Vec<BpfInsn> {
+    vec![
+        load(arg_low(flags)),
+        jump_set(O_PATH, 2, 0),
+        jump_set(WRITING, 0, 1),
+        notify(),
+        allow(),
+    ]
+}
+
+/// The close of a descriptor that may stand for a file which the guard judges by its content.
+fn staged_closes() -> Vec<BpfInsn> {
+    vec![
+        load(arg_low(0)),
+        jump_at_least(STAGED_DESCRIPTORS.start, 0, 2),
+        jump_at_least(STAGED_DESCRIPTORS.end, 1, 0),
+        notify(),
+        allow(),
+    ]
+}
+
+/// `SECCOMP_RET_USER_NOTIF`
+fn notify() -> BpfInsn {
+    verdict(0x7FC0_0000)
+}

@@ -12,7 +12,7 @@ use kotak_engine::backend::{FD_RESOLVER, NativePlan, PlanFacts, SeccompArch, nat
 use kotak_engine::policy::{HostContext, KotakPaths, OsHostFs, resolve};
 use kotak_engine::probe::HostFacts;
 use kotak_engine::spec::{
-    AbsPath, EnvPolicy, Mode, NetworkMode, SandboxSpec, TerminalRequest, ValidSpec,
+    AbsPath, EnvPolicy, Mode, NetworkMode, SandboxSpec, TerminalFiles, TerminalRequest, ValidSpec,
 };
 use kotak_guard::proto::Namespace;
 use std::fs;
@@ -123,6 +123,7 @@ impl Tree {
             socket_grants: Vec::new(),
             runner_state_dirs: Vec::new(),
             env_policy: EnvPolicy::default(),
+            files: TerminalFiles::default(),
         };
         self.plan(&ValidSpec::terminal(&request).unwrap())
     }

@@ -330,8 +330,7 @@ fn a_field_without_a_mechanism_is_refused_by_name() {
     let stage = Stage::new();
     let binds = json!([{ "hostPath": stage.work() }]);
     for (field, value) in [
-        ("filenameRules", json!({ "globs": [".env"] })),
-        ("execRestriction", json!("writable")),
+        ("execRestriction", json!("strict")),
         ("execGrantRoots", json!([stage.work()])),
         ("resources", json!({ "processes": 10 })),
     ] {
@@ -352,29 +351,33 @@ fn a_field_without_a_mechanism_is_refused_by_name() {
 }
 
 #[test]
-fn standard_dispatch_is_refused_with_its_reason() {
-    // REQ BW-4
+fn standard_dispatch_makes_files_and_no_keys() {
+    // REQ BW-4, BW-5
     let stage = Stage::new();
-    let refused = stage
-        .kotak()
-        .args([
-            "run",
-            "--backend",
-            "native",
-            "--profile",
-            "dispatch",
-            "--",
-            "sh",
-            "-c",
-            "echo ran",
-        ])
-        .run();
-    assert_eq!(refused.code, 2, "{refused:?}");
-    assert!(
-        refused.stderr.contains("FILENAME_RULES_UNAVAILABLE"),
-        "{refused:?}"
-    );
-    assert!(!refused.stdout.contains("ran"), "{refused:?}");
+    let work = stage.work();
+    let run = |profile: &[&str]| {
+        let script = "echo a > a.txt; for f in .env x.key y.PEM; do echo s > $f; done; ls -A";
+        stage
+            .kotak()
+            .args(["run", "--backend", "native", "--bind"])
+            .arg(&work)
+            .args(["--cwd"])
+            .arg(&work)
+            .args(profile)
+            .args(["--", "sh", "-c", script])
+            .run()
+    };
+    let dispatch = run(&["--profile", "dispatch"]);
+    assert_eq!(dispatch.code, 0, "{dispatch:?}");
+    assert!(work.join("a.txt").exists(), "{dispatch:?}");
+    for name in [".env", "x.key", "y.PEM"] {
+        assert!(!work.join(name).exists(), "{name}: {dispatch:?}");
+    }
+    // The control: without the profile they can be made.
+    let plain = run(&[]);
+    for name in [".env", "x.key", "y.PEM"] {
+        assert!(work.join(name).exists(), "{name}: {plain:?}");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use kotak_engine::manager::{
     Engine, EngineOptions, EngineRole, ExecRequest, ExecStdio, SandboxPort, SandboxRequest,
 };
 use kotak_engine::probe::Switch;
-use kotak_engine::spec::{EnvPolicy, Mode, NetworkMode, TerminalRequest, ValidSpec};
+use kotak_engine::spec::{EnvPolicy, Mode, NetworkMode, TerminalFiles, TerminalRequest, ValidSpec};
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -116,6 +116,7 @@ impl Desk {
             port_forwards: Vec::new(),
             socket_grants: Vec::new(),
             env_policy: EnvPolicy::default(),
+            files: TerminalFiles::default(),
         });
         let request = SandboxRequest {
             spec: spec.expect("a spec"),

@@ -28,11 +28,11 @@
 //! the rest of the list. Descriptors pass through. bubblewrap reads the whole mount table for every
 //! bind, so thousands of mounts cost time that grows with their square.
 
-use super::seccomp::{SeccompWants, seccomp_program};
+use super::supervised::{exec_plan, file_rules, filters};
 use super::{
     ArgBlock, BridgePlan, FD_ARGS, FD_CONTROL, FD_GUARD, FD_MORE_ARGS, FD_RESOLVER, FD_STATUS,
     GUARD_PATH, HTTP_PORT, NativePlan, Pin, PlanError, PlanFacts, RESOLV_CONF, SOCKS_PORT,
-    enforcement_of,
+    Supervised, enforcement_of,
 };
 use crate::policy::{Access, BindRole, NodeKind, Policy};
 use crate::spec::{AbsPath, NetworkMode};
@@ -92,7 +92,8 @@ pub fn native_plan(policy: &Policy, facts: &PlanFacts) -> Result<NativePlan, Pla
     }
     let (argv, blocks) = command(policy, facts, places)?;
     let setup = setup(policy, facts)?;
-    let enforcement = enforcement_of(policy, &setup);
+    let enforcement = enforcement_of(policy, &setup, Supervised::AsPlanned);
+    let unsupervised = enforcement_of(policy, &setup, Supervised::Not);
     Ok(NativePlan {
         bwrap: facts.bwrap_path.clone(),
         argv,
@@ -106,6 +107,7 @@ pub fn native_plan(policy: &Policy, facts: &PlanFacts) -> Result<NativePlan, Pla
         withheld: policy.withheld.clone(),
         network: policy.network,
         enforcement,
+        unsupervised,
         sentences: policy.sentences.clone(),
     })
 }
@@ -489,9 +491,9 @@ fn setup(policy: &Policy, facts: &PlanFacts) -> Result<Setup, PlanError> {
             scope_signal: scopes,
             required: scopes,
         },
-        seccomp: seccomp_program(facts.arch, SeccompWants::default()),
-        files: None,
-        exec: None,
+        seccomp: filters(policy, facts.arch),
+        files: file_rules(policy).map(Box::new),
+        exec: exec_plan(policy),
         loopback: unshared_network.then(|| LoopbackPlan {
             ports: vec![HTTP_PORT, SOCKS_PORT],
         }),

@@ -25,7 +25,24 @@ pub fn confirm(plan: &NativePlan, ready: &ReadyReport, way: Option<&WayIn>) -> E
         .filter(|check| check.name == "namespace")
         .count();
 
-    let mut enforcement = plan.enforcement.clone();
+    let unseen = plan.setup.files.is_some() && !ready.files_supervised;
+    let mut enforcement = if unseen {
+        plan.unsupervised.clone()
+    } else {
+        plan.enforcement.clone()
+    };
+    if unseen {
+        let what = "that it decides on new names";
+        if plan.names_files() {
+            lower(&mut enforcement, Aspect::FilenameRules, what);
+        }
+        lower(&mut enforcement, Aspect::FileReports, what);
+        add_gap(
+            &mut enforcement,
+            Aspect::ProtectedWrites,
+            not_confirmed(what),
+        );
+    }
     let mut need = |aspect: Aspect, holds: bool, what: &str| {
         if !holds {
             lower(&mut enforcement, aspect, what);
@@ -89,6 +106,12 @@ pub fn confirm(plan: &NativePlan, ready: &ReadyReport, way: Option<&WayIn>) -> E
         });
         need(Aspect::Network, handed, "that its proxies can be reached");
     }
+    let restricted = plan.setup.exec.is_none() || ready.exec_restricted;
+    need(
+        Aspect::ExecRestriction,
+        restricted,
+        "that programs are restricted",
+    );
     let absent = expect.absent.is_empty() || passed("absent");
     need(Aspect::HostSockets, absent, "that host sockets are hidden");
     if plan.setup.landlock.scope_abstract_unix && !ready.abstract_unix_scoped {
@@ -102,6 +125,16 @@ pub fn confirm(plan: &NativePlan, ready: &ReadyReport, way: Option<&WayIn>) -> E
         name_way(&mut enforcement, way);
     }
     enforcement
+}
+
+/// What the plan must not run without and the guard did not confirm (REQ BW-4, BW-6): with it, no
+/// program is started.
+#[must_use]
+pub fn unmet(plan: &NativePlan, ready: &ReadyReport) -> Option<&'static str> {
+    if plan.names_files() && !ready.files_supervised {
+        return Some("filename rules");
+    }
+    (plan.setup.exec.is_some() && !ready.exec_restricted).then_some("exec restriction")
 }
 
 /// What the network row says of the way in.

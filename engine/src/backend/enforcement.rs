@@ -52,6 +52,8 @@ pub enum Aspect {
     FilenameRules,
     /// Exec restriction.
     ExecRestriction,
+    /// What is refused of files and programs is told.
+    FileReports,
 }
 
 /// How far an aspect holds.

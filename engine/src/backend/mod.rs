@@ -4,19 +4,23 @@ mod bridge;
 mod bwrap;
 mod confirm;
 mod enforcement;
+mod explain;
+mod judge;
 mod kind;
 mod plan;
 mod rows;
 mod seccomp;
 mod select;
+mod supervised;
 
 pub use bridge::*;
 pub use bwrap::native_plan;
-pub use confirm::{NOT_CONFIRMED, PROXIES_ONLY, confirm};
+pub use confirm::{NOT_CONFIRMED, PROXIES_ONLY, confirm, unmet};
 pub use enforcement::*;
+pub use explain::*;
 pub use kind::*;
 pub use plan::*;
 pub use seccomp::*;
 pub use select::*;
 
-use rows::enforcement_of;
+use rows::{Supervised, enforcement_of};

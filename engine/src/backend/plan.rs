@@ -66,6 +66,8 @@ pub struct NativePlan {
     pub network: NetworkMode,
     /// What is enforced, as far as the plan can know; [`super::confirm`] settles it.
     pub enforcement: Enforcement,
+    /// The same for a guard that supervises nothing, should it turn out so.
+    pub unsupervised: Enforcement,
     /// What the session may do, in sentences.
     pub sentences: Vec<String>,
 }
@@ -104,6 +106,13 @@ pub struct Pin {
 }
 
 impl NativePlan {
+    /// Whether it has filename rules.
+    #[must_use]
+    pub fn names_files(&self) -> bool {
+        let files = self.setup.files.as_ref();
+        files.is_some_and(|files| !files.names.is_empty())
+    }
+
     /// The whole command line with its argument blocks spelt out, for the About view.
     #[must_use]
     pub fn command_line(&self) -> Vec<String> {

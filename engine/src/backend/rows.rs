@@ -5,9 +5,30 @@ use crate::policy::{Access, BindRole, GapKind, Policy};
 use crate::spec::NetworkMode;
 use kotak_guard::proto::Setup;
 
+/// Whether the guard's supervisor is counted on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Supervised {
+    /// Where the plan has one.
+    AsPlanned,
+    /// It does not work.
+    Not,
+}
+
 /// What a plan enforces, aspect by aspect, in the fixed order.
-pub(super) fn enforcement_of(policy: &Policy, setup: &Setup) -> Enforcement {
-    let mut gaps: Vec<Gap> = policy.gaps.clone();
+pub(super) fn enforcement_of(
+    policy: &Policy,
+    setup: &Setup,
+    supervised: Supervised,
+) -> Enforcement {
+    let supervised = supervised == Supervised::AsPlanned && setup.files.is_some();
+    let mut gaps: Vec<Gap> = if supervised {
+        policy.gaps.clone()
+    } else {
+        policy.unsupervised_gaps.clone()
+    };
+    if setup.exec.is_some() {
+        gaps.extend([GapKind::InterpretersRun.gap(), GapKind::LoaderRuns.gap()]);
+    }
     let open = policy.network == NetworkMode::Open;
     let abstract_gap = GapKind::AbstractSockets;
     if open
@@ -44,6 +65,26 @@ pub(super) fn enforcement_of(policy: &Policy, setup: &Setup) -> Enforcement {
         .iter()
         .filter(|bind| bind.access == Access::Write && bind.role != BindRole::Pinned)
         .count();
+    let protected = match (writable, supervised) {
+        (0, _) => "nothing of the host is writable".to_owned(),
+        (_, true) => format!(
+            "{held} paths are held read-only inside what is writable; they and {} more hold \
+             whether they exist or not, and so do hooks and settings in every repository",
+            policy.files.protected.len().saturating_sub(held)
+        ),
+        (_, false) => format!("{held} paths are held read-only inside what is writable"),
+    };
+    let names = filename_row(policy, supervised);
+    let programs = exec_row(policy);
+    let reports = if supervised {
+        (
+            Level::On,
+            "what the guard refuses is reported, with path and program; reads that a mount hides are \
+             not",
+        )
+    } else {
+        (Level::Off, "refused writes and programs are not seen")
+    };
     let network = match policy.network {
         NetworkMode::Open => (Level::Off, "open: the host's network, not observed"),
         NetworkMode::Allowlist | NetworkMode::Ask => (
@@ -75,15 +116,7 @@ pub(super) fn enforcement_of(policy: &Policy, setup: &Setup) -> Enforcement {
                 Level::On,
                 format!("{} secret paths are masked", policy.masks.len()),
             ),
-            row(
-                Aspect::ProtectedWrites,
-                Level::On,
-                if writable == 0 {
-                    "nothing of the host is writable".to_owned()
-                } else {
-                    format!("{held} paths are held read-only inside what is writable")
-                },
-            ),
+            row(Aspect::ProtectedWrites, Level::On, protected),
             row(
                 Aspect::Processes,
                 Level::On,
@@ -93,16 +126,54 @@ pub(super) fn enforcement_of(policy: &Policy, setup: &Setup) -> Enforcement {
             ),
             row(Aspect::Network, network.0, network.1.to_owned()),
             row(Aspect::HostSockets, Level::On, sockets.to_owned()),
-            row(
-                Aspect::FilenameRules,
-                Level::Off,
-                "not asked for".to_owned(),
-            ),
-            row(
-                Aspect::ExecRestriction,
-                Level::Off,
-                "not asked for".to_owned(),
-            ),
+            row(Aspect::FilenameRules, names.0, names.1),
+            row(Aspect::ExecRestriction, programs.0, programs.1),
+            row(Aspect::FileReports, reports.0, reports.1.to_owned()),
         ],
     }
+}
+
+fn filename_row(policy: &Policy, supervised: bool) -> (Level, String) {
+    let names = &policy.files.names;
+    match (policy.lack, names.is_empty()) {
+        (Some(lack), _) => (
+            Level::Off,
+            format!("not asked for, and not to be had here: {}", lack.reason()),
+        ),
+        (None, true) => (Level::Off, "not asked for".to_owned()),
+        (None, false) if !supervised => (Level::Off, "nothing refuses them".to_owned()),
+        (None, false) => {
+            let but = match policy.files.exceptions.as_slice() {
+                [] => String::new(),
+                exceptions => format!(", but for {}", exceptions.join(", ")),
+            };
+            let names = names.join(", ");
+            (
+                Level::On,
+                format!("files named {names} cannot be made, changed or removed{but}"),
+            )
+        }
+    }
+}
+
+fn exec_row(policy: &Policy) -> (Level, String) {
+    let Some(exec) = &policy.exec else {
+        return (Level::Off, "not asked for".to_owned());
+    };
+    let granted = match exec.grants.as_slice() {
+        [] => String::new(),
+        grants => {
+            let paths: Vec<String> = grants.iter().map(ToString::to_string).collect();
+            format!(" and in {}, as granted", paths.join(", "))
+        }
+    };
+    let mut text = format!(
+        "programs run only where nothing can be written{granted}; {} dangerous programs never do",
+        exec.denied.len()
+    );
+    for (_, why) in &exec.left_out {
+        text.push_str("; left out: ");
+        text.push_str(why);
+    }
+    (Level::On, text)
 }

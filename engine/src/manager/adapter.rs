@@ -1,11 +1,11 @@
 //! The adapters: how a checked spec becomes a running tree under one backend.
 
-use super::exec_grants::Joined;
+use super::exec_grants::{Joined, leave_out};
 use super::host::{HostView, own_namespaces};
 use super::network::PreparedNetwork;
 use crate::backend::{
     BridgeChoice, BridgePlan, Enforcement, NativePlan, PlanFacts, SandboxBackend, SeccompArch,
-    confirm, native_plan,
+    confirm, native_plan, unmet,
 };
 use crate::egress::rules::RuleSet;
 use crate::error::{Coded, Fix, Problem};
@@ -13,6 +13,7 @@ use crate::policy::resolve;
 use crate::probe::{HostFacts, HostReport};
 use crate::process::{LaunchError, Tree, host, native};
 use crate::spec::{AbsPath, Form, Mode, ValidSpec};
+use kotak_guard::proto::Check;
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
@@ -144,7 +145,11 @@ impl NoSandboxAdapter {
         if !spec.protected().is_empty() {
             return refuse("protectedPaths");
         }
-        if let Some(field) = spec.network_field().or(spec.grants_field()) {
+        if let Some(field) = spec
+            .files_field()
+            .or(spec.network_field())
+            .or(spec.grants_field())
+        {
             return refuse(field);
         }
         if let Form::Binds { binds, .. } = spec.form()
@@ -228,6 +233,7 @@ impl NativeSandboxAdapter {
         bridge: BridgeChoice,
         host: &HostView,
         report: &HostReport,
+        joined: Option<Vec<Joined>>,
     ) -> Result<Prepared, Problem> {
         let context = host
             .context(report.facts.clone())
@@ -250,7 +256,7 @@ impl NativeSandboxAdapter {
         Ok(Prepared::Native {
             plan: Box::new(plan),
             network,
-            exec: None,
+            exec: joined.map(|joined| leave_out(joined, policy.exec())),
         })
     }
 
@@ -275,6 +281,13 @@ impl NativeSandboxAdapter {
     ) -> Result<Launched, LaunchError> {
         let began = Instant::now();
         let tree = native::launch(&plan).await?;
+        if let Some(what) = unmet(&plan, tree.report()) {
+            // Dropping the tree ends it; no program was started in it.
+            return Err(LaunchError::GuardRefused(Check {
+                name: what.replace(' ', "-"),
+                detail: format!("the guard did not confirm the {what} that the session must have"),
+            }));
+        }
         let cwd = plan.cwd.as_bytes().to_vec();
         let mut details = details(&tree, &cwd, began);
         details.insert("argv".to_owned(), plan.command_line().into());

@@ -1,5 +1,5 @@
 use super::*;
-use crate::spec::{Mode, TerminalRequest};
+use crate::spec::{ExecRestriction, Mode, TerminalFiles, TerminalRequest};
 use crate::store::{Dirs, GrantStart};
 use std::path::{Path, PathBuf};
 
@@ -62,7 +62,7 @@ impl Scene {
         self.store.add_grant(start).unwrap()
     }
 
-    fn spec(&self, session: &str) -> ValidSpec {
+    fn spec(&self, session: &str, restriction: ExecRestriction) -> ValidSpec {
         ValidSpec::terminal(&TerminalRequest {
             session_id: session.to_owned(),
             workspace_id: self.workspace(),
@@ -75,14 +75,17 @@ impl Scene {
             port_forwards: Vec::new(),
             socket_grants: Vec::new(),
             env_policy: Default::default(),
+            files: TerminalFiles {
+                exec_restriction: restriction,
+                ..TerminalFiles::default()
+            },
         })
         .unwrap()
     }
 
     /// What a restricted session's spec is launched with.
     fn roots(&self, session: &str) -> (Vec<String>, Vec<Joined>) {
-        let mut spec = self.spec(session);
-        restrict(&mut spec, ExecRestriction::Writable);
+        let mut spec = self.spec(session, ExecRestriction::Writable);
         let joined = join(&mut spec, &self.store, &self.view).unwrap();
         let base = self.path("").to_str().unwrap().to_owned() + "/";
         let below = |path: &AbsPath| path.to_string().replace(&base, "");
@@ -156,7 +159,7 @@ fn a_launch_takes_what_is_approved_for_it_and_its_workspace_and_only_where_progr
         ["home/code/shop/target", "home/code/shop/target/debug"]
     );
     assert_eq!(scene.roots("t").0, ["home/code/shop/target"]);
-    let mut free = scene.spec("s");
+    let mut free = scene.spec("s", ExecRestriction::Off);
     assert!(join(&mut free, &scene.store, &scene.view).is_none());
     assert_eq!(free.approved(), []);
 }

@@ -107,12 +107,7 @@ impl SandboxManager {
             SandboxBackend::Native => {
                 shared.networks.check(spec.grants())?;
                 let joined = shared.networks.join_exec(&mut spec, &shared.host);
-                let mut prepared =
-                    NativeSandboxAdapter::prepare(&spec, bridge, &shared.host, &report)?;
-                if let Prepared::Native { exec, .. } = &mut prepared {
-                    *exec = joined;
-                }
-                Ok(prepared)
+                NativeSandboxAdapter::prepare(&spec, bridge, &shared.host, &report, joined)
             }
             SandboxBackend::Microvm => Err(NoStation.problem()),
         })

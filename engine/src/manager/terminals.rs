@@ -1,7 +1,6 @@
 //! Terminal sessions from a window's request to their end.
 
 use super::engine::{EngineRole, Shared};
-use super::exec_grants::restrict;
 use super::network_api::blocking;
 use super::program::{self, FoundProgram};
 use super::sandbox_manager::NoSession;
@@ -14,8 +13,8 @@ use crate::api::{
 use crate::backend::{BackendChoice, BridgeChoice, ClientDefault, Enforcement, SandboxBackend};
 use crate::error::{Coded, Fix, Problem};
 use crate::spec::{
-    AbsPath, EnvPolicy, ExecRestriction, Grant, NetworkMode, TerminalRequest, ValidSpec,
-    WorkspaceId,
+    AbsPath, EnvPolicy, ExecRestriction, Grant, NetworkMode, TerminalFiles, TerminalRequest,
+    ValidSpec, WorkspaceId,
 };
 use crate::store::{GrantStart, SessionEnd, SessionStart};
 use crate::text::printable_start;
@@ -191,7 +190,7 @@ impl Shared {
             }
             (Program::Preset { id }, _) => agent_state(id, &self.view.home),
         };
-        let mut spec = ValidSpec::terminal(&TerminalRequest {
+        let spec = ValidSpec::terminal(&TerminalRequest {
             session_id: id.to_owned(),
             workspace_id: WorkspaceId::of_folder(&workspace),
             cwd: PathBuf::from(&request.cwd),
@@ -208,9 +207,12 @@ impl Shared {
             port_forwards: request.port_forwards.clone(),
             socket_grants: request.socket_grants.clone(),
             env_policy: EnvPolicy::default(),
+            files: TerminalFiles {
+                exec_restriction: request.exec_restriction,
+                ..TerminalFiles::default()
+            },
         })
         .map_err(|error| error.problem())?;
-        restrict(&mut spec, request.exec_restriction);
         let client = match self.role {
             EngineRole::Panel => ClientDefault::Terminal,
             EngineRole::Command => ClientDefault::Command,

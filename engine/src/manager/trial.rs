@@ -5,9 +5,9 @@ use super::host::HostView;
 use crate::backend::native_plan;
 use crate::error::Coded;
 use crate::policy::{HostContext, KotakPaths, OsHostFs, resolve};
-use crate::probe::{TrialOutcome, TrialRequest, TrialRunner};
+use crate::probe::{SupervisionLack, TrialOutcome, TrialRequest, TrialRunner};
 use crate::process::{LaunchError, native};
-use crate::spec::{AbsPath, EnvPolicy, Mode, TerminalRequest, ValidSpec};
+use crate::spec::{AbsPath, EnvPolicy, Mode, TerminalFiles, TerminalRequest, ValidSpec};
 use std::path::Path;
 use tempfile::TempDir;
 use tokio::runtime::Handle;
@@ -42,6 +42,24 @@ impl ProductionTrial {
         }
     }
 
+    /// The trial; where the guard refuses to supervise, once more without, so that what does not
+    /// need it can still be had, and is told apart.
+    fn try_both(&self, request: &TrialRequest) -> Result<TrialOutcome, String> {
+        let first = self.try_run(request)?;
+        match first {
+            TrialOutcome::GuardRefused(_) if SupervisionLack::of(&request.facts).is_none() => {
+                let mut plain = request.clone();
+                plain.facts.files_supervised = Some(false);
+                match self.try_run(&plain)? {
+                    TrialOutcome::Ready(report) => Ok(TrialOutcome::Ready(report)),
+                    // The first told more.
+                    _ => Ok(first),
+                }
+            }
+            _ => Ok(first),
+        }
+    }
+
     fn try_run(&self, request: &TrialRequest) -> Result<TrialOutcome, String> {
         let home = self
             .directory()
@@ -59,6 +77,7 @@ impl ProductionTrial {
             socket_grants: Vec::new(),
             runner_state_dirs: Vec::new(),
             env_policy: EnvPolicy::default(),
+            files: TerminalFiles::default(),
         })
         .map_err(|error| error.problem().message)?;
         let mut facts = request.facts.clone();
@@ -119,7 +138,7 @@ pub(super) fn remove_leftovers(run_dir: &Path) {
 
 impl TrialRunner for ProductionTrial {
     fn run(&self, request: &TrialRequest) -> TrialOutcome {
-        self.try_run(request)
+        self.try_both(request)
             .unwrap_or_else(TrialOutcome::SpawnFailed)
     }
 }

@@ -1,13 +1,19 @@
 //! What is denied whatever the spec gives: secrets, the mandatory write-denies, protected paths;
 //! found first, applied to a layout last.
 
+mod hold;
+
+use self::hold::{
+    hold_entry, hold_secret, hold_unreadable, not_visible, protect, protect_mandatory,
+};
+use super::files::Claim;
 use super::gap::GapKind;
 use super::git::{SEARCH_ENTRIES, Search};
 use super::hard_links::HardLinks;
 use super::layout::{Layout, Located, Place};
-use super::protect::{AGENT_DIRS, ANYWHERE, mandatory};
+use super::protect::{ANYWHERE, mandatory};
 use super::secrets::{absolute, secrets};
-use super::walk::{End, Walk, expand, walk};
+use super::walk::{End, Walk, expand, is_glob, walk};
 use super::{Access, BindRole, DeniedKind, HostContext, HostFs, NodeKind, PathRole, PolicyError};
 use crate::spec::{AbsPath, ValidSpec};
 use std::collections::BTreeSet;
@@ -26,6 +32,8 @@ pub(super) struct Denials {
     secrets: Vec<(Entry, bool)>,
     /// The spec's protected paths.
     explicit: Vec<Entry>,
+    /// Those that are globs, as listed.
+    explicit_globs: Vec<AbsPath>,
     /// The mandatory set, without what a search finds.
     mandatory: Vec<Entry>,
     /// Kotak's executables and directories: refused as binds.
@@ -80,6 +88,12 @@ impl Denials {
         Self {
             secrets: denied,
             explicit: entries(host, spec.protected().iter().cloned()),
+            explicit_globs: spec
+                .protected()
+                .iter()
+                .filter(|path| is_glob(path))
+                .cloned()
+                .collect(),
             mandatory: entries(host, mandatory(context)),
             own,
         }
@@ -135,6 +149,19 @@ impl Denials {
             })
     }
 
+    /// Whether a path lies in what must not be written, as far as it is known without a search.
+    pub(super) fn protects(&self, path: &AbsPath) -> bool {
+        self.explicit
+            .iter()
+            .chain(&self.mandatory)
+            .any(|entry| match &entry.walk.end {
+                End::Found { path: at, .. } | End::Missing { path: at, .. } => {
+                    path.is_within(at) || path.is_within(&entry.path)
+                }
+                End::Unknown { .. } => path.is_within(&entry.path),
+            })
+    }
+
     /// Applies everything to a layout that stands.
     ///
     /// # Errors
@@ -157,7 +184,12 @@ impl Denials {
         }
         for dir in &found.unsearched {
             let shown = layout.shown(dir);
-            layout.gaps.add(GapKind::UnsearchedDirectories, shown);
+            // Hooks, settings and names are held wherever they are met.
+            layout.gaps.narrowed(
+                GapKind::UnsearchedDirectories,
+                GapKind::UnsearchedPrograms,
+                &shown,
+            );
         }
         for socket in &found.sockets {
             if let Ok(info) = layout.host.symlink_metadata(socket)
@@ -178,14 +210,23 @@ impl Denials {
                 hold_unreadable(layout, at, &roots)?;
             }
         }
-        for entry in self.mandatory.iter().chain(&searched) {
-            protect_mandatory(layout, entry);
+        let mandatory = self.mandatory.iter().map(|entry| (entry, Claim::Mandatory));
+        let searched = searched.iter().map(|entry| (entry, Claim::Searched));
+        let implied: Vec<(&Entry, Claim)> = mandatory.chain(searched).collect();
+        for (entry, claim) in &implied {
+            protect_mandatory(layout, entry, *claim);
+        }
+        for (entry, own) in &self.secrets {
+            // One that is there cannot be overwritten, also not when the host puts a new one there
+            // that its mask does not hide. Kotak's own cannot be planted.
+            if *own || matches!(entry.walk.end, End::Found { .. }) {
+                hold_secret(layout, entry);
+            }
         }
         // Symlinks are judged when everything stands: one inside a protected directory is closed.
-        for entry in self.explicit.iter().chain(&self.mandatory).chain(&searched) {
-            if matches!(entry.walk.end, End::Found { .. } | End::Missing { .. }) {
-                layout.name_open_links(&entry.walk.links);
-            }
+        let explicit = self.explicit.iter().map(|entry| (entry, Claim::Explicit));
+        for (entry, claim) in explicit.chain(implied) {
+            hold_entry(layout, entry, claim);
         }
         Ok(())
     }
@@ -267,11 +308,13 @@ impl Denials {
     fn protect_explicit(&self, layout: &mut Layout<'_>) {
         for entry in &self.explicit {
             let End::Found { path, info } = &entry.walk.end else {
-                if let End::Missing { parent, .. } = &entry.walk.end
+                if let End::Missing { parent, path, .. } = &entry.walk.end
                     && layout.is_writable(parent)
                 {
+                    let held = !is_glob(&entry.path) && layout.hold(path, Claim::Explicit);
                     let shown = layout.shown(&entry.path);
-                    layout.gaps.add_first(GapKind::MissingProtectedPath, shown);
+                    let gaps = layout.gaps.of(held);
+                    gaps.add_first(GapKind::MissingProtectedPath, shown);
                 }
                 continue;
             };
@@ -282,13 +325,26 @@ impl Denials {
                     bind.access = Access::Read;
                 }
             }
-            protect(
-                layout,
-                &Located {
-                    path: path.clone(),
-                    info: *info,
-                },
-            );
+            let at = Located {
+                path: path.clone(),
+                info: *info,
+            };
+            protect(layout, &at, Claim::Explicit);
+        }
+        // Whatever matches now is held; another match could be made.
+        for pattern in &self.explicit_globs {
+            let fixed = pattern.ancestors().find(|dir| !is_glob(dir));
+            let open = fixed.is_some_and(|dir| match walk(layout.host, &dir).end {
+                End::Found { path, .. } | End::Missing { parent: path, .. } => {
+                    layout.is_writable(&path)
+                }
+                End::Unknown { .. } => false,
+            });
+            if open {
+                let shown = layout.shown(pattern);
+                let gaps = layout.gaps.of(false);
+                gaps.add_first(GapKind::MissingProtectedPath, shown);
+            }
         }
     }
 
@@ -319,11 +375,14 @@ fn name_what_can_be_made(layout: &mut Layout<'_>, protected: &mut BTreeSet<AbsPa
     let roots: Vec<AbsPath> = layout.places.values().filter_map(given).collect();
     for root in roots {
         let shown = layout.shown(&root);
-        layout.gaps.add(GapKind::NewRepositories, shown);
+        layout.gaps.of(true).add(GapKind::NewRepositories, shown);
         protected.extend(ANYWHERE.iter().map(|name| root.join(name)));
         let repository = root.join(".git");
         if let End::Missing { .. } = walk(layout.host, &repository).end {
-            protected.insert(repository);
+            // It can be made where what git runs in it cannot.
+            let shown = layout.shown(&repository);
+            let gaps = layout.gaps.of(true);
+            gaps.add(GapKind::MissingProtectedPath, shown);
         }
     }
 }
@@ -340,128 +399,4 @@ fn user_configurations(context: &HostContext, home: &AbsPath) -> Vec<AbsPath> {
     all.extend(absolute(context, "GIT_CONFIG_GLOBAL"));
     all.extend(absolute(context, "GIT_CONFIG_SYSTEM"));
     all
-}
-
-/// Holds a folder read-only that could not be searched: what it holds cannot be changed then, nor
-/// its permissions. The folder that a session was given to write cannot be held.
-fn hold_unreadable(
-    layout: &mut Layout<'_>,
-    dir: &AbsPath,
-    roots: &[AbsPath],
-) -> Result<(), PolicyError> {
-    // The nearest folder that can be looked at, and so be bound.
-    let located = std::iter::once(dir.clone())
-        .chain(dir.ancestors())
-        .find_map(|at| match walk(layout.host, &at).end {
-            End::Found { path, info } if info.kind == NodeKind::Dir => Some(Located { path, info }),
-            End::Found { .. } | End::Missing { .. } | End::Unknown { .. } => None,
-        });
-    let Some(located) = located else {
-        return Ok(());
-    };
-    if roots.contains(&located.path) {
-        let cause = io::Error::from(io::ErrorKind::PermissionDenied);
-        return Err(not_visible(
-            DeniedKind::Searched,
-            dir,
-            &located.path,
-            &cause,
-        ));
-    }
-    if layout.is_writable(&located.path) {
-        let shown = layout.shown(&located.path);
-        layout.gaps.add(GapKind::UnreadableFolder, shown);
-        layout.bind(&located, Access::Read, BindRole::Protected);
-    }
-    Ok(())
-}
-
-fn not_visible(
-    kind: DeniedKind,
-    path: &AbsPath,
-    blocker: &AbsPath,
-    cause: &io::Error,
-) -> PolicyError {
-    let cause = cause.raw_os_error().map_or_else(
-        || io::Error::new(cause.kind(), cause.to_string()),
-        io::Error::from_raw_os_error,
-    );
-    PolicyError::NotVisible {
-        kind,
-        path: path.clone(),
-        blocker: blocker.clone(),
-        cause,
-    }
-}
-
-/// Protects one path of the mandatory set. It does not win over a folder that the session was
-/// given to write by name; that is a named gap.
-fn protect_mandatory(layout: &mut Layout<'_>, entry: &Entry) {
-    let End::Found { path, info } = &entry.walk.end else {
-        name_missing(layout, entry);
-        return;
-    };
-    let agent = path
-        .file_name()
-        .is_some_and(|name| AGENT_DIRS.iter().any(|known| known.as_bytes() == name));
-    if let Some((_, Place::Bind(bind))) = layout.governing(path)
-        && agent
-        && bind.role == BindRole::RunnerState
-        && bind.access == Access::Write
-    {
-        return;
-    }
-    let covers_root = layout.places.iter().any(|(at, place)| {
-        matches!(place, Place::Bind(bind) if bind.access == Access::Write && at.is_within(path))
-    });
-    if covers_root {
-        let shown = layout.shown(path);
-        layout.gaps.add(GapKind::ProtectedPathIsRoot, shown);
-    }
-    if layout.places.contains_key(path) {
-        return;
-    }
-    protect(
-        layout,
-        &Located {
-            path: path.clone(),
-            info: *info,
-        },
-    );
-}
-
-fn protect(layout: &mut Layout<'_>, at: &Located) {
-    if !layout.is_writable(&at.path) {
-        return;
-    }
-    let shown = layout.shown(&at.path);
-    match at.info.kind {
-        NodeKind::Dir => {}
-        NodeKind::File => {
-            if at.info.nlink > 1 {
-                layout
-                    .gaps
-                    .add(GapKind::HardLinkedProtectedPath, shown.clone());
-            }
-            layout.gaps.add(GapKind::ProtectedFileReplaced, shown);
-        }
-        // Nothing that could be bound: it can be unlinked and made anew.
-        NodeKind::Symlink | NodeKind::Socket | NodeKind::Special => {
-            layout.gaps.add(GapKind::UnreadablePath, shown);
-            return;
-        }
-    }
-    layout.bind(at, Access::Read, BindRole::Protected);
-}
-
-fn name_missing(layout: &mut Layout<'_>, entry: &Entry) {
-    let (kind, open) = match &entry.walk.end {
-        End::Missing { parent, .. } => (GapKind::MissingProtectedPath, layout.is_writable(parent)),
-        End::Unknown { at, .. } => (GapKind::UnreadablePath, layout.is_writable(at)),
-        End::Found { .. } => return,
-    };
-    if open {
-        let shown = layout.shown(&entry.path);
-        layout.gaps.add(kind, shown);
-    }
 }

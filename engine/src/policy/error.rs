@@ -1,6 +1,7 @@
 //! Why no policy can be made.
 
 use crate::error::{Coded, Fix};
+use crate::probe::SupervisionLack;
 use crate::spec::AbsPath;
 use std::io;
 
@@ -112,6 +113,31 @@ pub enum PolicyError {
         /// Why.
         reason: &'static str,
     },
+    /// Filename rules were asked for, or dispatch, which needs them, and this kernel cannot hold
+    /// them (REQ BW-4).
+    #[error("{what}, and they cannot be held here: {}", lack.reason())]
+    FilenameRulesUnavailable {
+        /// Who wants them.
+        what: &'static str,
+        /// What is missing.
+        lack: SupervisionLack,
+    },
+    /// The exec restriction was asked for, and this kernel cannot hold it (REQ BW-6).
+    #[error("the exec restriction cannot be held here: {reason}")]
+    ExecRestrictionUnavailable {
+        /// What is missing.
+        reason: String,
+        /// What mends it.
+        fix: Fix,
+    },
+    /// A tree that cannot be granted as a place of programs (REQ BW-6).
+    #[error("the exec grant \"{path}\" cannot be made: {reason}")]
+    ExecGrant {
+        /// The tree, as listed.
+        path: AbsPath,
+        /// Why.
+        reason: &'static str,
+    },
     /// The working directory resolves to where the sandbox shows nothing.
     #[error("the working directory \"{path}\" is not visible inside")]
     WorkdirHidden {
@@ -164,6 +190,8 @@ pub enum PathRole {
     Bind,
     /// A runner state directory.
     RunnerState,
+    /// A tree in which programs may run.
+    ExecGrant,
 }
 
 impl std::fmt::Display for PathRole {
@@ -173,6 +201,7 @@ impl std::fmt::Display for PathRole {
             Self::Home => "home directory",
             Self::Bind => "bind mount",
             Self::RunnerState => "runner state directory",
+            Self::ExecGrant => "exec grant",
         })
     }
 }
@@ -207,6 +236,9 @@ impl Coded for PolicyError {
             Self::RunnerStateProtected { .. } => "RUNNER_STATE_PROTECTED",
             Self::ConflictingBinds { .. } => "BINDS_CONFLICT",
             Self::Home { .. } => "HOME_UNUSABLE",
+            Self::FilenameRulesUnavailable { .. } => "FILENAME_RULES_UNAVAILABLE",
+            Self::ExecRestrictionUnavailable { .. } => "EXEC_RESTRICTION_UNAVAILABLE",
+            Self::ExecGrant { .. } => "EXEC_GRANT_INVALID",
             Self::WorkdirHidden { .. } => "WORKDIR_HIDDEN",
         }
     }
@@ -223,8 +255,19 @@ impl Coded for PolicyError {
                 Fix::words(format!("Look at {blocker}: {cause}. Repair or remove it."))
             });
         }
+        match self {
+            Self::FilenameRulesUnavailable { lack, .. } => return Some(lack.fix()),
+            Self::ExecRestrictionUnavailable { fix, .. } => return Some(fix.clone()),
+            _ => {}
+        }
         Some(Fix::words(match self {
             Self::NotVisible { blocker, .. } => format!("Look at {blocker}."),
+            Self::FilenameRulesUnavailable { .. } | Self::ExecRestrictionUnavailable { .. } => {
+                return None;
+            }
+            Self::ExecGrant { .. } => {
+                "Grant a folder of build results inside a writable one.".to_owned()
+            }
             Self::Missing { path, .. } => {
                 format!("Create {path}, or choose a path that exists.")
             }

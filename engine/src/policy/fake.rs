@@ -273,6 +273,8 @@ pub(crate) fn context() -> HostContext {
         },
         facts: HostFacts {
             landlock_abi: 7,
+            seccomp_notify: true,
+            seccomp_wait_killable: true,
             uid: 1000,
             ..HostFacts::default()
         },

@@ -36,15 +36,21 @@ pub enum GapKind {
     UnreadableFolder,
     /// A repository made inside is not protected until the next launch.
     NewRepositories,
+    /// What git configuration names was not searched for everywhere.
+    UnsearchedPrograms,
     /// Unix sockets in visible folders can be connected to.
     SocketsInVisibleFolders,
     /// Abstract Unix sockets of the host can be connected to.
     AbstractSockets,
+    /// An interpreter runs scripts from where programs may not run.
+    InterpretersRun,
+    /// The dynamic loader runs programs from where programs may not run.
+    LoaderRuns,
 }
 
 impl GapKind {
     /// Every kind.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 18] = [
         Self::MissingSecretPath,
         Self::HardLinkedSecret,
         Self::HardLinksUnsearched,
@@ -58,8 +64,11 @@ impl GapKind {
         Self::UnreadablePath,
         Self::UnreadableFolder,
         Self::NewRepositories,
+        Self::UnsearchedPrograms,
         Self::SocketsInVisibleFolders,
         Self::AbstractSockets,
+        Self::InterpretersRun,
+        Self::LoaderRuns,
     ];
 
     /// The stable code.
@@ -79,6 +88,9 @@ impl GapKind {
             Self::UnreadablePath => "unreadable-path",
             Self::UnreadableFolder => "unreadable-folder",
             Self::NewRepositories => "new-repositories",
+            Self::UnsearchedPrograms => "unsearched-programs",
+            Self::InterpretersRun => "interpreters-run-scripts",
+            Self::LoaderRuns => "loader-runs-programs",
             Self::SocketsInVisibleFolders => "sockets-in-visible-folders",
             Self::AbstractSockets => "abstract-sockets",
         }
@@ -100,7 +112,9 @@ impl GapKind {
             | Self::UnsearchedDirectories
             | Self::UnreadablePath
             | Self::UnreadableFolder
-            | Self::NewRepositories => Aspect::ProtectedWrites,
+            | Self::NewRepositories
+            | Self::UnsearchedPrograms => Aspect::ProtectedWrites,
+            Self::InterpretersRun | Self::LoaderRuns => Aspect::ExecRestriction,
             Self::SocketsInVisibleFolders | Self::AbstractSockets => Aspect::HostSockets,
         }
     }
@@ -189,6 +203,21 @@ impl GapKind {
                 "the hooks and settings of a repository that is made, moved or cloned inside can \
                  be written until the session ends: {names}"
             ),
+            Self::UnsearchedPrograms => format!(
+                "{} not searched for what git configuration there runs or includes by path, which \
+                 can be changed: {names}",
+                plural("folder was", "folders were")
+            ),
+            Self::InterpretersRun => {
+                "an interpreter that may run, such as a shell or Python, runs scripts from folders \
+                 that can be written (`sh script.sh`)"
+                    .to_owned()
+            }
+            Self::LoaderRuns => {
+                "the dynamic loader, called by its name, runs programs from folders that can be \
+                 written, and libraries there can be loaded"
+                    .to_owned()
+            }
             Self::SocketsInVisibleFolders => format!(
                 "Unix sockets that a program on the host opens below {names} can be connected to"
             ),
@@ -201,8 +230,48 @@ impl GapKind {
     }
 }
 
-/// Gaps while they are collected.
+/// The gaps of a policy while they are collected.
 #[derive(Debug, Default)]
+pub(super) struct Gaps {
+    /// Whether the supervisor works or not.
+    always: GapSet,
+    /// Closed by the supervisor.
+    unsupervised: GapSet,
+    /// What the supervisor leaves of a wider one.
+    supervised: GapSet,
+}
+
+impl Gaps {
+    /// Names a gap that no supervisor closes.
+    pub(super) fn add(&mut self, kind: GapKind, case: impl Into<String>) {
+        self.always.add(kind, case);
+    }
+
+    /// Where a gap belongs, by whether the supervisor holds what it is about.
+    pub(super) fn of(&mut self, held: bool) -> &mut GapSet {
+        if held {
+            &mut self.unsupervised
+        } else {
+            &mut self.always
+        }
+    }
+
+    /// Names a gap of which the supervisor leaves a part.
+    pub(super) fn narrowed(&mut self, wide: GapKind, left: GapKind, case: &str) {
+        self.unsupervised.add(wide, case);
+        self.supervised.add(left, case);
+    }
+
+    /// What is left where the supervisor works, and what where it does not.
+    pub(super) fn finish(self) -> (Vec<Gap>, Vec<Gap>) {
+        let supervised = self.always.clone().with(self.supervised).finish();
+        let unsupervised = self.always.with(self.unsupervised).finish();
+        (supervised, unsupervised)
+    }
+}
+
+/// Gaps of one kind of host.
+#[derive(Debug, Default, Clone)]
 pub(super) struct GapSet(BTreeMap<GapKind, BTreeSet<Case>>);
 
 /// One case: whether it waits behind those that were asked for by name, and its words.
@@ -227,8 +296,21 @@ impl GapSet {
         cases.insert((false, waiting.1));
     }
 
+    fn with(mut self, more: Self) -> Self {
+        for (kind, cases) in more.0 {
+            for (waiting, case) in cases {
+                if waiting {
+                    self.add(kind, case);
+                } else {
+                    self.add_first(kind, case);
+                }
+            }
+        }
+        self
+    }
+
     /// One gap per kind.
-    pub(super) fn finish(self) -> Vec<Gap> {
+    fn finish(self) -> Vec<Gap> {
         self.0
             .into_iter()
             .map(|(kind, cases)| {

@@ -95,7 +95,7 @@ mod tests {
         for secret in secrets {
             search.name(&mut layout, &path(secret));
         }
-        std::mem::take(&mut layout.gaps).finish()
+        std::mem::take(&mut layout.gaps).finish().1
     }
 
     #[test]

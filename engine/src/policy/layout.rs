@@ -1,7 +1,8 @@
 //! The layout of a sandbox's root while it is put together: binds, private directories, masks and
 //! symlinks by place, and the one question that everything hangs on: what governs a path?
 
-use super::gap::{GapKind, GapSet};
+use super::files::{Claim, Held};
+use super::gap::{GapKind, Gaps};
 use super::walk::{End, Walk, walk};
 use super::{
     Access, Bind, BindRole, HostContext, HostFs, Link, Mask, NodeInfo, NodeKind, PathRole,
@@ -26,7 +27,10 @@ pub(super) struct Layout<'a> {
     pub(super) home: AbsPath,
     pub(super) places: BTreeMap<AbsPath, Place>,
     links: BTreeMap<AbsPath, Vec<u8>>,
-    pub(super) gaps: GapSet,
+    pub(super) gaps: Gaps,
+    pub(super) held: Held,
+    /// Folders held because they could not be searched.
+    pub(super) unread: BTreeSet<AbsPath>,
 }
 
 /// A path that was found.
@@ -44,7 +48,9 @@ impl<'a> Layout<'a> {
             home: context.home.clone(),
             places: BTreeMap::new(),
             links: BTreeMap::new(),
-            gaps: GapSet::default(),
+            gaps: Gaps::default(),
+            held: Held::default(),
+            unread: BTreeSet::new(),
         }
     }
 
@@ -201,12 +207,16 @@ impl<'a> Layout<'a> {
         self.places.insert(at.path.clone(), Place::Mask(mask));
     }
 
-    /// Names a gap when a symlink that leads to a path can be replaced inside.
-    pub(super) fn name_open_links(&mut self, links: &[(AbsPath, Vec<u8>)]) {
+    /// Holds the symlinks that lead to a protected path, and names a gap for each that can be
+    /// replaced inside.
+    pub(super) fn hold_links(&mut self, links: &[(AbsPath, Vec<u8>)], claim: Claim) {
         for (link, _) in links {
+            let held = self.hold(link, claim);
             if link.parent().is_some_and(|dir| self.is_writable(&dir)) {
                 let shown = self.shown(link);
-                self.gaps.add(GapKind::ProtectedPathIsSymlink, shown);
+                self.gaps
+                    .of(held)
+                    .add(GapKind::ProtectedPathIsSymlink, shown);
             }
         }
     }

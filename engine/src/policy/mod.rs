@@ -7,8 +7,10 @@ mod deny;
 mod domains;
 mod env;
 mod error;
+mod exec;
 #[cfg(test)]
 pub(crate) mod fake;
+mod files;
 mod gap;
 mod git;
 mod hard_links;
@@ -30,8 +32,12 @@ pub use domains::{
 };
 pub use env::{HTTP_PORT, SOCKS_PORT, proxy_environment};
 pub use error::*;
+pub use exec::ExecPolicy;
+pub use files::FilePolicy;
 pub use gap::GapKind;
 pub use git::SEARCH_ENTRIES;
 pub use host_fs::*;
 pub use model::*;
+pub(crate) use protect::ANYWHERE as ANYWHERE_NAMES;
 pub use resolve::resolve;
+pub use walk::leads_to;

@@ -1,7 +1,8 @@
 //! The policy: what a session may see, write and reach. A value; nothing here touches the host.
 
-use super::{FileId, NodeKind};
+use super::{ExecPolicy, FileId, FilePolicy, NodeKind};
 use crate::backend::Gap;
+use crate::probe::SupervisionLack;
 use crate::spec::{AbsPath, HostPattern, Mode, NetworkMode, SessionId};
 
 /// The resolved policy of one session. Made by [`super::resolve`] only.
@@ -26,6 +27,13 @@ pub struct Policy {
     pub(crate) env: Vec<(Vec<u8>, Vec<u8>)>,
     pub(crate) withheld: Vec<String>,
     pub(crate) gaps: Vec<Gap>,
+    /// What the gaps are where the guard's supervisor does not work.
+    pub(crate) unsupervised_gaps: Vec<Gap>,
+    pub(crate) files: FilePolicy,
+    /// Absent: programs run wherever they are.
+    pub(crate) exec: Option<ExecPolicy>,
+    /// Why nothing supervises; absent where the supervisor works.
+    pub(crate) lack: Option<SupervisionLack>,
     pub(crate) sentences: Vec<String>,
 }
 
@@ -36,6 +44,8 @@ pub enum Profile {
     Terminal,
     /// System runtime and listed binds (REQ BW-1).
     Binds,
+    /// The same for an agent, never without its filename rules (REQ BW-4).
+    Dispatch,
 }
 
 /// A host path visible inside at the same place. Paths are canonical.
@@ -186,6 +196,24 @@ impl Policy {
     #[must_use]
     pub fn gaps(&self) -> &[Gap] {
         &self.gaps
+    }
+
+    /// What names and paths the supervisor holds; nothing does where it does not work.
+    #[must_use]
+    pub fn files(&self) -> &FilePolicy {
+        &self.files
+    }
+
+    /// From where programs may run; absent: from wherever they are.
+    #[must_use]
+    pub fn exec(&self) -> Option<&ExecPolicy> {
+        self.exec.as_ref()
+    }
+
+    /// What this kernel lacks for the supervisor.
+    #[must_use]
+    pub fn lack(&self) -> Option<SupervisionLack> {
+        self.lack
     }
 
     /// What the session may do, in sentences; emphasised parts between `**`.

@@ -58,7 +58,7 @@ const HOME: [&str; 45] = [
 const SYSTEM: [&str; 3] = ["/var/spool/cron", "/etc/crontab", "/etc/cron.*"];
 
 /// Names that are protected wherever the search meets them in a writable root.
-pub(super) const ANYWHERE: [&str; 7] = [
+pub(crate) const ANYWHERE: [&str; 7] = [
     ".vscode",
     ".idea",
     ".claude",

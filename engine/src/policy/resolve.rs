@@ -2,6 +2,7 @@
 
 use super::deny::Denials;
 use super::env::environment;
+use super::exec::exec_policy;
 use super::gap::GapKind;
 use super::git::repository_of;
 use super::layout::{Layout, Located, Place};
@@ -11,14 +12,16 @@ use super::{
     Access, Bind, BindRole, HostContext, HostFs, NodeKind, Once, PathRole, Policy, PolicyError,
     Profile,
 };
-use crate::spec::{AbsPath, Form, NetworkMode, ValidBind, ValidSpec};
+use crate::probe::{SupervisionLack, exec_lack};
+use crate::spec::{AbsPath, Form, NetworkMode, Purpose, ValidBind, ValidExec, ValidSpec};
 
 /// Resolves a spec on this host.
 ///
 /// The order is fixed: (1) what must exist is found and refused where it cannot be given; (2) the
 /// visible tree is laid out; (3) secrets are masked; (4) repositories and agent settings are
 /// searched for in what is writable; (5) what must not be written is bound read-only; (6) every
-/// directory between those and their writable root is pinned.
+/// directory between those and their writable root is pinned; (7) what the guard's supervisor holds
+/// besides is put down, and from where programs may run.
 ///
 /// # Errors
 /// When the spec cannot be honoured here; each by name, with a fix.
@@ -27,6 +30,8 @@ pub fn resolve(
     context: &HostContext,
     host: &dyn HostFs,
 ) -> Result<Policy, PolicyError> {
+    let lack = SupervisionLack::of(&context.facts);
+    refuse_unavailable(spec, context, lack)?;
     let host: &dyn HostFs = &Once::new(host);
     let mut layout = Layout::new(host, context);
     let denials = Denials::find(spec, context, host);
@@ -36,7 +41,10 @@ pub fn resolve(
             lay_out_terminal(&mut layout, spec, cwd, &denials)?,
         ),
         Form::Binds { binds, workdir } => (
-            Profile::Binds,
+            match spec.purpose() {
+                Purpose::Direct => Profile::Binds,
+                Purpose::Dispatch => Profile::Dispatch,
+            },
             lay_out_binds(&mut layout, spec, binds, workdir.as_ref(), &denials)?,
         ),
     };
@@ -60,7 +68,13 @@ pub fn resolve(
     let links = layout.links();
     let assembly = layout.assembly();
     let kernel = layout.kernel_controls();
-    let gaps = std::mem::take(&mut layout.gaps).finish();
+    let exec = match spec.exec() {
+        ValidExec::Anywhere => None,
+        ValidExec::ReadOnly { grants } => Some(exec_policy(&layout, &denials, spec, grants)?),
+    };
+    let rules = spec.filename_rules();
+    let files = layout.file_policy(rules.globs(), rules.exceptions());
+    let (supervised_gaps, unsupervised_gaps) = std::mem::take(&mut layout.gaps).finish();
     let sentences = sentences(&Summary {
         layout: &layout,
         profile,
@@ -70,6 +84,8 @@ pub fn resolve(
         grants: spec.grants(),
         protected: denials.protected_count(&layout),
         withheld: environment.withheld.len(),
+        files: lack.is_none().then_some(&files),
+        exec: exec.as_ref(),
     });
     let mut policy = Policy {
         session_id: spec.session_id().clone(),
@@ -89,7 +105,14 @@ pub fn resolve(
         egress: spec.egress_allowlist().to_vec(),
         env: environment.vars,
         withheld: environment.withheld,
-        gaps,
+        gaps: match lack {
+            None => supervised_gaps,
+            Some(_) => unsupervised_gaps.clone(),
+        },
+        unsupervised_gaps,
+        files,
+        exec,
+        lack,
         sentences,
     };
     for place in layout.places.into_values() {
@@ -100,6 +123,29 @@ pub fn resolve(
         }
     }
     Ok(policy)
+}
+
+/// Refuses what this kernel cannot hold, before anything else is looked at (REQ BW-4).
+fn refuse_unavailable(
+    spec: &ValidSpec,
+    context: &HostContext,
+    lack: Option<SupervisionLack>,
+) -> Result<(), PolicyError> {
+    let wanted = match spec.purpose() {
+        Purpose::Dispatch => Some("standard dispatch needs filename rules"),
+        Purpose::Direct if !spec.filename_rules().is_empty() => Some("the spec has filename rules"),
+        Purpose::Direct => None,
+    };
+    if let (Some(what), Some(lack)) = (wanted, lack) {
+        return Err(PolicyError::FilenameRulesUnavailable { what, lack });
+    }
+    match spec.exec() {
+        ValidExec::Anywhere => Ok(()),
+        ValidExec::ReadOnly { .. } => match exec_lack(&context.facts) {
+            None => Ok(()),
+            Some((reason, fix)) => Err(PolicyError::ExecRestrictionUnavailable { reason, fix }),
+        },
+    }
 }
 
 /// The fixed terminal profile (REQ TM-2).
@@ -300,7 +346,7 @@ fn add_runner_state(
 fn name_socket_gaps(layout: &mut Layout<'_>, spec: &ValidSpec, profile: Profile, cwd: &AbsPath) {
     let mut folders: Vec<AbsPath> = match profile {
         Profile::Terminal => vec![layout.home.clone(), AbsPath::root().join("var")],
-        Profile::Binds => Vec::new(),
+        Profile::Binds | Profile::Dispatch => Vec::new(),
     };
     let given = |bind: &Bind| match bind.role {
         BindRole::Workdir | BindRole::Listed | BindRole::RunnerState => bind.kind == NodeKind::Dir,

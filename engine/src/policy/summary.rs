@@ -1,7 +1,7 @@
 //! A policy in sentences, for the sheet and the Policy view; emphasised parts between `**`.
 
 use super::layout::{Layout, Place};
-use super::{Access, BindRole, NodeKind, Profile};
+use super::{Access, BindRole, ExecPolicy, FilePolicy, NodeKind, Profile};
 use crate::spec::{AbsPath, Grant, NetworkMode};
 
 /// How many names one sentence spells out.
@@ -19,11 +19,17 @@ pub(super) struct Summary<'a> {
     pub(super) grants: &'a [Grant],
     pub(super) protected: usize,
     pub(super) withheld: usize,
+    /// What the supervisor holds; absent where it does not work.
+    pub(super) files: Option<&'a FilePolicy>,
+    pub(super) exec: Option<&'a ExecPolicy>,
 }
 
 /// What a session may do.
 pub(super) fn sentences(summary: &Summary<'_>) -> Vec<String> {
-    let mut all = vec![writes(summary), sees(summary)];
+    let mut all = vec![writes(summary)];
+    all.extend(summary.files.into_iter().flat_map(makes));
+    all.push(sees(summary));
+    all.extend(summary.exec.map(|exec| runs(summary, exec)));
     all.extend(secrets(summary));
     all.push(network(summary.network, summary.domains));
     all.extend(
@@ -89,6 +95,50 @@ fn writes(summary: &Summary<'_>) -> String {
     format!("Can write to {}{held}.", list(&roots))
 }
 
+/// What cannot be made in what can be written.
+fn makes(files: &FilePolicy) -> Vec<String> {
+    let mut all = Vec::new();
+    if files.roots.is_empty() {
+        return all;
+    }
+    all.push(
+        "Can not make **git hooks**, **editor settings** or **agent settings** there, also not in \
+         new repositories."
+            .to_owned(),
+    );
+    if !files.names.is_empty() {
+        let globs = |globs: &[String]| {
+            let shown: Vec<String> = globs.iter().map(|glob| emphasis(glob)).collect();
+            list(&shown)
+        };
+        let but = if files.exceptions.is_empty() {
+            String::new()
+        } else {
+            format!(", but for {}", globs(&files.exceptions))
+        };
+        all.push(format!(
+            "Can not make, change or remove files named {}{but}.",
+            globs(&files.names)
+        ));
+    }
+    all
+}
+
+/// From where programs may run.
+fn runs(summary: &Summary<'_>, exec: &ExecPolicy) -> String {
+    let granted: Vec<String> = exec
+        .grants
+        .iter()
+        .map(|path| emphasis(&summary.layout.shown(path)))
+        .collect();
+    let but = if granted.is_empty() {
+        String::new()
+    } else {
+        format!(" and from {}", list(&granted))
+    };
+    format!("Runs programs only **from where it can not write**{but}; interpreters run any script.")
+}
+
 fn sees(summary: &Summary<'_>) -> String {
     match summary.profile {
         Profile::Terminal => {
@@ -102,7 +152,7 @@ fn sees(summary: &Summary<'_>) -> String {
                  are hidden."
             )
         }
-        Profile::Binds => {
+        Profile::Binds | Profile::Dispatch => {
             let readable: Vec<String> = summary
                 .layout
                 .places

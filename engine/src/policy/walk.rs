@@ -27,10 +27,12 @@ pub(super) struct Walk {
 pub(super) enum End {
     /// At something that exists; the path is canonical.
     Found { path: AbsPath, info: NodeInfo },
-    /// At nothing: the deepest directory that exists, and the name missing in it.
+    /// At nothing: the deepest directory that exists, the name missing in it, and where the whole
+    /// path would be, every symlink that exists resolved.
     Missing {
         parent: AbsPath,
         name: Vec<u8>,
+        path: AbsPath,
         cause: io::Error,
     },
     /// It cannot be told.
@@ -66,11 +68,7 @@ pub(super) fn walk(host: &dyn HostFs, path: &AbsPath) -> Walk {
             let cause = io::Error::from(io::ErrorKind::NotADirectory);
             return Walk {
                 links,
-                end: End::Missing {
-                    parent: here,
-                    name: part,
-                    cause,
-                },
+                end: missing(here, part, &todo, cause),
             };
         }
         let next = here.join(&part);
@@ -79,11 +77,7 @@ pub(super) fn walk(host: &dyn HostFs, path: &AbsPath) -> Walk {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
                 return Walk {
                     links,
-                    end: End::Missing {
-                        parent: here,
-                        name: part,
-                        cause,
-                    },
+                    end: missing(here, part, &todo, cause),
                 };
             }
             Err(cause) => {
@@ -151,6 +145,28 @@ pub(super) fn walk(host: &dyn HostFs, path: &AbsPath) -> Walk {
     Walk {
         links,
         end: End::Found { path: here, info },
+    }
+}
+
+fn missing(parent: AbsPath, name: Vec<u8>, rest: &VecDeque<Vec<u8>>, cause: io::Error) -> End {
+    let path = rest
+        .iter()
+        .fold(parent.join(&name), |path, part| path.join(part));
+    End::Missing {
+        parent,
+        name,
+        path,
+        cause,
+    }
+}
+
+/// Where a path leads through every symlink, as far as it exists, and whether something is there.
+#[must_use]
+pub fn leads_to(host: &dyn HostFs, path: &AbsPath) -> (AbsPath, bool) {
+    match walk(host, path).end {
+        End::Found { path, .. } => (path, true),
+        End::Missing { path, .. } => (path, false),
+        End::Unknown { .. } => (path.clone(), false),
     }
 }
 
@@ -308,10 +324,17 @@ mod tests {
     fn a_missing_path_ends_at_the_deepest_directory() {
         let mut host = FakeFs::default();
         host.link("/l", "real").dir("/real");
-        let End::Missing { parent, name, .. } = walk(&host, &path("/l/x/y")).end else {
+        let End::Missing {
+            parent,
+            name,
+            path: whole,
+            ..
+        } = walk(&host, &path("/l/x/y")).end
+        else {
             panic!()
         };
         assert_eq!((parent, name), (path("/real"), b"x".to_vec()));
+        assert_eq!(whole, path("/real/x/y"));
     }
 
     #[test]

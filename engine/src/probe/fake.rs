@@ -55,6 +55,7 @@ pub(super) fn ready(checks: usize) -> TrialOutcome {
     };
     TrialOutcome::Ready(Box::new(ReadyReport {
         passed: vec![check; checks],
+        files_supervised: true,
         ..ReadyReport::default()
     }))
 }

@@ -54,14 +54,14 @@ pub(crate) fn interpret(observed: &Observed, switch: Switch) -> HostReport {
     ];
     let (native, facts) = match &observed.native {
         Native::Linux(host) => {
-            rows.extend(linux_rows(host, &distribution, observed.uid));
-            let facts = linux_facts(
-                observed.uid,
-                host.landlock_abi,
-                host.seccomp,
-                &host.bwrap,
-                &host.socat,
-            );
+            let facts = HostFacts {
+                files_supervised: match &host.trial {
+                    Some(TrialOutcome::Ready(report)) => Some(report.files_supervised),
+                    Some(_) | None => None,
+                },
+                ..linux_facts(observed.uid, host.kernel, &host.bwrap, &host.socat)
+            };
+            rows.extend(linux_rows(host, &facts, &distribution, observed.uid));
             (linux_backend(host, &distribution, observed.uid), facts)
         }
         Native::Macos(host) => {
@@ -132,7 +132,12 @@ fn hint(problem: &Problem) -> String {
     }
 }
 
-fn linux_rows(host: &LinuxHost, distribution: &Distribution, uid: u32) -> Vec<HostRow> {
+fn linux_rows(
+    host: &LinuxHost,
+    facts: &HostFacts,
+    distribution: &Distribution,
+    uid: u32,
+) -> Vec<HostRow> {
     vec![
         rows::wsl_row(host),
         rows::container_row(host),
@@ -142,7 +147,7 @@ fn linux_rows(host: &LinuxHost, distribution: &Distribution, uid: u32) -> Vec<Ho
         rows::trial_row(host, uid),
         rows::landlock_row(host),
         rows::seccomp_row(host),
-        rows::filename_rules_row(host),
+        rows::filename_rules_row(host, facts),
     ]
 }
 

@@ -11,6 +11,7 @@ mod microvm;
 mod observe;
 mod report;
 mod rows;
+mod supervision;
 mod surroundings;
 mod switch;
 mod system;
@@ -40,7 +41,9 @@ mod table_tests;
 mod trial_tests;
 
 pub use facts::*;
+pub use observe::kernel_facts;
 pub use report::*;
+pub use supervision::*;
 pub use switch::*;
 pub use system::*;
 pub use text::*;

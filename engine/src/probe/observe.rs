@@ -46,12 +46,20 @@ pub(crate) struct LinuxHost {
     /// The `Seccomp` field of `/proc/self/status` is 2: a filter is on this process.
     pub(crate) filtered: bool,
     pub(crate) user_namespace: UserNamespaceTrial,
-    pub(crate) landlock_abi: u32,
-    pub(crate) seccomp: SeccompFacts,
+    pub(crate) kernel: KernelFacts,
     pub(crate) bwrap: Tool,
     pub(crate) socat: Tool,
     /// Absent when there is no bubblewrap to run it.
     pub(crate) trial: Option<TrialOutcome>,
+}
+
+/// What the Linux kernel brings for sandboxes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KernelFacts {
+    pub(crate) landlock_abi: u32,
+    pub(crate) seccomp: SeccompFacts,
+    /// `/proc/sys/kernel/yama/ptrace_scope`
+    pub(crate) ptrace_scope: Option<u32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,9 +161,8 @@ fn linux(host: &dyn HostProbe) -> LinuxHost {
             )
         },
     );
-    let landlock_abi = host.landlock_abi();
-    let seccomp = host.seccomp();
-    let facts = linux_facts(host.uid(), landlock_abi, seccomp, &bwrap, &socat);
+    let kernel = kernel(host);
+    let facts = linux_facts(host.uid(), kernel, &bwrap, &socat);
     let trial = bwrap.search.path().map(|runner| {
         host.trial(&TrialRequest {
             runner: runner.to_path_buf(),
@@ -188,30 +195,52 @@ fn linux(host: &dyn HostProbe) -> LinuxHost {
         overflow_uid: read("/proc/sys/kernel/overflowuid"),
         filtered: status_field(status.text(), "Seccomp") == Some("2"),
         user_namespace,
-        landlock_abi,
-        seccomp,
+        kernel,
         bwrap,
         socat,
         trial,
     }
 }
 
+fn kernel(host: &dyn HostProbe) -> KernelFacts {
+    let scope = host.read(Path::new("/proc/sys/kernel/yama/ptrace_scope"));
+    KernelFacts {
+        landlock_abi: host.landlock_abi(),
+        seccomp: host.seccomp(),
+        ptrace_scope: scope.text().and_then(|text| text.trim().parse().ok()),
+    }
+}
+
+/// What the kernel itself can do, without tools and without a trial: what a policy is decided by,
+/// where nothing is launched.
+#[must_use]
+pub fn kernel_facts(host: &dyn HostProbe) -> HostFacts {
+    if host.os() != Os::Linux {
+        return HostFacts::default();
+    }
+    let kernel = kernel(host);
+    HostFacts {
+        landlock_abi: kernel.landlock_abi,
+        seccomp_notify: kernel.seccomp.notify,
+        seccomp_wait_killable: kernel.seccomp.wait_killable,
+        ptrace_scope: kernel.ptrace_scope,
+        uid: host.uid(),
+        ..HostFacts::default()
+    }
+}
+
 /// The facts that later stages decide by.
-pub(crate) fn linux_facts(
-    uid: u32,
-    landlock_abi: u32,
-    seccomp: SeccompFacts,
-    bwrap: &Tool,
-    socat: &Tool,
-) -> HostFacts {
+pub(crate) fn linux_facts(uid: u32, kernel: KernelFacts, bwrap: &Tool, socat: &Tool) -> HostFacts {
     let path = |tool: &Tool| tool.search.path().and_then(Path::to_str).map(str::to_owned);
     HostFacts {
         bwrap_path: path(bwrap),
         bwrap_version: bwrap.version_text().as_deref().and_then(version_numbers),
         socat_path: path(socat),
-        landlock_abi,
-        seccomp_notify: seccomp.notify,
-        seccomp_wait_killable: seccomp.wait_killable,
+        landlock_abi: kernel.landlock_abi,
+        seccomp_notify: kernel.seccomp.notify,
+        seccomp_wait_killable: kernel.seccomp.wait_killable,
+        ptrace_scope: kernel.ptrace_scope,
+        files_supervised: None,
         uid,
     }
 }

@@ -145,6 +145,10 @@ pub struct HostFacts {
     pub seccomp_notify: bool,
     /// `WAIT_KILLABLE_RECV` works (kernel 5.19).
     pub seccomp_wait_killable: bool,
+    /// Yama's `ptrace_scope`; absent without Yama.
+    pub ptrace_scope: Option<u32>,
+    /// Whether the guard of the trial sandbox could refuse a name; absent where no trial ran.
+    pub files_supervised: Option<bool>,
     /// The real user id.
     pub uid: u32,
 }

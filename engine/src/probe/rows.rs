@@ -4,7 +4,8 @@ use super::diagnose::{diagnose_trial, diagnose_user_namespace, first_line};
 use super::distribution::{Distribution, Package};
 use super::facts::{Distrust, RefusedTool, ToolRun, ToolSearch, TrialOutcome, UserNamespaceTrial};
 use super::observe::{LinuxHost, Tool};
-use super::report::{HostRow, RowStatus};
+use super::report::{HostFacts, HostRow, RowStatus};
+use super::supervision::SupervisionLack;
 use crate::error::Fix;
 
 /// A row that is there.
@@ -287,7 +288,7 @@ const LANDLOCK: [(u32, &str, &str); 7] = [
 ];
 
 pub(crate) fn landlock_row(host: &LinuxHost) -> HostRow {
-    let abi = host.landlock_abi;
+    let abi = host.kernel.landlock_abi;
     let have: Vec<&str> = LANDLOCK
         .iter()
         .filter(|(since, ..)| *since <= abi)
@@ -321,7 +322,7 @@ pub(crate) fn landlock_row(host: &LinuxHost) -> HostRow {
 }
 
 pub(crate) fn seccomp_row(host: &LinuxHost) -> HostRow {
-    let seccomp = host.seccomp;
+    let seccomp = host.kernel.seccomp;
     let new = |status, detail: &str| {
         row(
             "seccomp-notify",
@@ -353,23 +354,28 @@ pub(crate) fn seccomp_row(host: &LinuxHost) -> HostRow {
     }
 }
 
-pub(crate) fn filename_rules_row(host: &LinuxHost) -> HostRow {
-    let kernel_has_it = host.seccomp.notify && host.seccomp.wait_killable;
-    let detail = if kernel_has_it {
-        "not in this version; this kernel has what they will need"
-    } else {
-        "not in this version; this kernel lacks seccomp notification of 5.19"
+/// REQ BW-4, BW-5
+pub(crate) fn filename_rules_row(host: &LinuxHost, facts: &HostFacts) -> HostRow {
+    let new = |status, detail: &str| {
+        row(
+            "filename-rules",
+            "Filename rules",
+            status,
+            detail,
+            "Refuse new files by name (.env, *.key, *.pem) inside writable folders, hold protected \
+             paths that do not exist yet, and report what is refused.",
+        )
     };
-    row(
-        "filename-rules",
-        "Filename rules",
-        RowStatus::Missing,
-        detail,
-        "Refuse new files by name (.env, *.key, *.pem) inside writable folders.",
-    )
-    .because(
-        "this version of Kotak has no mechanism for them on Linux: a specification that asks for \
-         them is refused, never run without them",
-        None,
-    )
+    if let Some(lack) = SupervisionLack::of(facts) {
+        return new(
+            RowStatus::Missing,
+            "not here: what asks for them is refused",
+        )
+        .because(lack.reason(), Some(lack.fix()));
+    }
+    match &host.trial {
+        Some(TrialOutcome::Ready(_)) => new(RowStatus::Ok, "hold, as tried from inside"),
+        Some(_) | None => new(RowStatus::Missing, "not tried")
+            .because("no trial sandbox ran; the kernel has what they need", None),
+    }
 }

@@ -58,8 +58,8 @@ fn a_host_with_everything_reports_everything() {
             ),
             (
                 "filename-rules",
-                RowStatus::Missing,
-                "not in this version; this kernel has what they will need"
+                RowStatus::Ok,
+                "hold, as tried from inside"
             ),
             (
                 "qemu",
@@ -86,6 +86,8 @@ fn a_host_with_everything_reports_everything() {
             landlock_abi: 7,
             seccomp_notify: true,
             seccomp_wait_killable: true,
+            ptrace_scope: None,
+            files_supervised: Some(true),
             uid: 1000,
         }
     );
@@ -325,7 +327,7 @@ fn landlock_is_told_by_what_it_makes_possible() {
 
 // REQ PR-8, BW-4
 #[test]
-fn seccomp_notification_is_told_with_what_filename_rules_will_need() {
+fn seccomp_notification_is_told_with_what_becomes_of_filename_rules() {
     for (filters, notify, wait_killable, status, kernel_has_it) in [
         (true, true, true, RowStatus::Ok, true),
         (true, true, false, RowStatus::Partial, false),
@@ -342,11 +344,36 @@ fn seccomp_notification_is_told_with_what_filename_rules_will_need() {
         let report = host.report();
         assert_eq!(row(&report, "seccomp-notify").status, status);
         let rules = row(&report, "filename-rules");
-        assert_eq!(rules.status, RowStatus::Missing);
-        assert_eq!(
-            rules.detail.contains("has what they will need"),
-            kernel_has_it
-        );
+        assert_eq!(rules.status == RowStatus::Ok, kernel_has_it);
+        assert_eq!(rules.cause.is_some(), !kernel_has_it);
+        assert_eq!(rules.fix.is_some(), !kernel_has_it);
+    }
+}
+
+// REQ PR-7, BW-4
+#[test]
+fn filename_rules_are_told_to_hold_only_when_the_trial_shows_it() {
+    let of = |host: FakeHost| row(&host.report(), "filename-rules").clone();
+    let blind = FakeHost::debian().but(|host| {
+        host.trial = TrialOutcome::Ready(Box::default());
+    });
+    let report = blind.report();
+    assert!(native(&report).available, "only what needs them is refused");
+    assert_eq!(report.facts.files_supervised, Some(false));
+    let found = row(&report, "filename-rules").clone();
+    assert_eq!(found.status, RowStatus::Missing, "{found:?}");
+    assert!(found.cause.unwrap().contains("could not refuse"));
+    let untried = of(FakeHost::debian().but(|host| {
+        host.tools.remove("bwrap");
+    }));
+    assert_eq!(untried.detail, "not tried");
+    for (scope, status) in [("1", RowStatus::Ok), ("2", RowStatus::Missing)] {
+        let host = FakeHost::debian().but(|host| {
+            let path = "/proc/sys/kernel/yama/ptrace_scope";
+            host.files.insert(path, text(scope));
+        });
+        let found = of(host);
+        assert_eq!(found.status, status, "{found:?}");
     }
 }
 

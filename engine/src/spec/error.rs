@@ -1,6 +1,6 @@
 //! Why a spec is refused.
 
-use super::{GrantError, IdError, PathError, PatternError};
+use super::{GrantError, IdError, MOST_GLOBS, PathError, PatternError};
 use crate::error::{Coded, Fix};
 
 /// A spec that cannot be launched as written.
@@ -128,12 +128,42 @@ pub enum SpecError {
         /// Why.
         reason: &'static str,
     },
-    /// Standard dispatch needs filename rules (REQ BW-4).
+    /// A filename rule that matches no name (REQ BW-5).
+    #[error("{field} \"{glob}\" is not usable as a filename rule: {reason}")]
+    Glob {
+        /// Field path on the wire.
+        field: String,
+        /// As given, escaped.
+        glob: String,
+        /// Why.
+        reason: String,
+    },
+    /// More filename rules than are tried at each creation.
+    #[error("{field} holds {count} globs; {MOST_GLOBS} is the most")]
+    TooManyGlobs {
+        /// Field name on the wire.
+        field: &'static str,
+        /// How many.
+        count: usize,
+    },
+    /// Exceptions to no rule.
+    #[error("filenameRules.exceptions are given without filenameRules.globs")]
+    ExceptionsWithoutGlobs,
+    /// A tree in which programs may run, where they may run everywhere (REQ BW-6).
     #[error(
-        "standard dispatch needs filename rules, and nothing here can refuse new .env, *.key and \
-         *.pem files inside a writable bind"
+        "execGrantRoots are given and execRestriction is \"off\", so there is nothing to re-open"
     )]
-    FilenameRulesUnavailable,
+    GrantWithoutRestriction,
+    /// A tree that cannot be granted as a place of programs.
+    #[error("{field} \"{path}\" cannot be granted: {reason}")]
+    ExecGrant {
+        /// Field path on the wire.
+        field: String,
+        /// The path.
+        path: String,
+        /// Why.
+        reason: &'static str,
+    },
 }
 
 impl Coded for SpecError {
@@ -155,7 +185,11 @@ impl Coded for SpecError {
             Self::Grant(cause) => cause.code(),
             Self::GrantsWithOpenNetwork { .. } => "GRANTS_WITH_OPEN_NETWORK",
             Self::EnvName { .. } => "SPEC_ENV_INVALID",
-            Self::FilenameRulesUnavailable => "FILENAME_RULES_UNAVAILABLE",
+            Self::Glob { .. } => "SPEC_GLOB_INVALID",
+            Self::TooManyGlobs { .. } => "SPEC_GLOBS_TOO_MANY",
+            Self::ExceptionsWithoutGlobs => "SPEC_EXCEPTIONS_UNUSED",
+            Self::GrantWithoutRestriction => "SPEC_EXEC_GRANTS_UNUSED",
+            Self::ExecGrant { .. } => "EXEC_GRANT_INVALID",
         }
     }
 
@@ -201,10 +235,21 @@ impl Coded for SpecError {
             Self::EnvName { .. } => {
                 "Use letters, digits and underscores, not starting with a digit.".to_owned()
             }
-            Self::FilenameRulesUnavailable => {
-                "Launch with explicit bind mounts (kotak run --bind), which promise no filename \
-                 rules."
-                    .to_owned()
+            Self::Glob { field, .. } => format!(
+                "Give {field} a name like .env, a pattern like *.key, or a path below the folder \
+                 like certs/*.pem."
+            ),
+            Self::TooManyGlobs { .. } => {
+                "Write several names as one pattern: *.{key,pem}.".to_owned()
+            }
+            Self::ExceptionsWithoutGlobs => {
+                "Give the globs that they are exceptions to, or leave them out.".to_owned()
+            }
+            Self::GrantWithoutRestriction => {
+                "Set execRestriction to \"writable\", or leave execGrantRoots out.".to_owned()
+            }
+            Self::ExecGrant { .. } => {
+                "Grant a folder of build results inside a writable one.".to_owned()
             }
         };
         Some(Fix::words(text))

@@ -4,6 +4,7 @@
 //! Wire form: camelCase, unknown fields refused, defaults that change nothing.
 
 mod error;
+mod filename;
 mod grant;
 mod host;
 mod ids;
@@ -15,6 +16,7 @@ mod valid;
 mod validate;
 
 pub use error::*;
+pub use filename::*;
 pub use grant::*;
 pub use host::*;
 pub use ids::*;

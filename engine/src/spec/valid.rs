@@ -1,8 +1,8 @@
 //! The checked spec: a witness that validation ran.
 
 use super::{
-    AbsPath, Grant, HostPattern, Mode, NetworkMode, PortForward, SessionId, SocketGrant,
-    WorkspaceId,
+    AbsPath, ExecRestriction, FilenameRules, Grant, HostPattern, Mode, NetworkMode, PortForward,
+    SessionId, SocketGrant, ValidFilenameRules, WorkspaceId,
 };
 use std::path::PathBuf;
 
@@ -21,6 +21,8 @@ pub struct ValidSpec {
     pub(crate) runner_state: Vec<AbsPath>,
     pub(crate) env: ValidEnv,
     pub(crate) grants: Vec<Grant>,
+    pub(crate) purpose: Purpose,
+    pub(crate) filenames: ValidFilenameRules,
     pub(crate) exec: ValidExec,
     pub(crate) approved: Vec<AbsPath>,
 }
@@ -49,6 +51,16 @@ pub struct ValidBind {
     pub path: AbsPath,
     /// Read-only in every mode.
     pub read_only: bool,
+}
+
+/// What a session is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Purpose {
+    /// What its spec says and no more.
+    #[default]
+    Direct,
+    /// The standard dispatch of an agent: never without its filename rules (REQ BW-4).
+    Dispatch,
 }
 
 /// The checked exec restriction (REQ BW-6).
@@ -96,6 +108,19 @@ pub struct TerminalRequest {
     pub socket_grants: Vec<SocketGrant>,
     /// Which variables of the host reach the payload.
     pub env_policy: super::EnvPolicy,
+    /// What files may be made, and from where programs may run.
+    pub files: TerminalFiles,
+}
+
+/// What a terminal may be asked for with on top of the fixed profile; nothing unless it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TerminalFiles {
+    /// Globs refused at creation time (REQ BW-5).
+    pub filename_rules: FilenameRules,
+    /// Whether programs in writable directories may run (REQ BW-6).
+    pub exec_restriction: ExecRestriction,
+    /// Trees in which they may all the same, absolute.
+    pub exec_grant_roots: Vec<PathBuf>,
 }
 
 impl ValidSpec {
@@ -189,6 +214,18 @@ impl ValidSpec {
         &self.env
     }
 
+    /// What the session is for.
+    #[must_use]
+    pub fn purpose(&self) -> Purpose {
+        self.purpose
+    }
+
+    /// Names that cannot be made inside (REQ BW-5).
+    #[must_use]
+    pub fn filename_rules(&self) -> &ValidFilenameRules {
+        &self.filenames
+    }
+
     /// From where programs may run (REQ BW-6).
     #[must_use]
     pub fn exec(&self) -> &ValidExec {
@@ -206,6 +243,18 @@ impl ValidSpec {
     pub fn approve(&mut self, folder: AbsPath) {
         if !self.approved.contains(&folder) {
             self.approved.push(folder);
+        }
+    }
+
+    /// The field that asks for rules about files that only a sandbox can hold.
+    #[must_use]
+    pub fn files_field(&self) -> Option<&'static str> {
+        if !self.filenames.is_empty() {
+            return Some("filenameRules");
+        }
+        match self.exec {
+            ValidExec::Anywhere => None,
+            ValidExec::ReadOnly { .. } => Some("execRestriction"),
         }
     }
 }

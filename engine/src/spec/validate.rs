@@ -1,11 +1,13 @@
 //! From [`SandboxSpec`] to [`ValidSpec`].
 
+use super::filename::globs;
 use super::json::{offset_of, path_at};
 use super::valid::grants_field;
 use super::{
-    AbsPath, EnvPolicy, ExecRestriction, Form, Grant, HostPattern, NetworkMode, PortForward,
-    Resources, SandboxSpec, SessionId, SocketGrant, SpecError, TerminalRequest, ValidBind,
-    ValidEnv, ValidExec, ValidSpec, WorkspaceId, grants,
+    AbsPath, DISPATCH_EXCEPTIONS, DISPATCH_GLOBS, EnvPolicy, ExecRestriction, FilenameRules, Form,
+    Grant, HostPattern, NetworkMode, PortForward, Purpose, Resources, SandboxSpec, SessionId,
+    SocketGrant, SpecError, TerminalRequest, ValidBind, ValidEnv, ValidExec, ValidFilenameRules,
+    ValidSpec, WorkspaceId, grants,
 };
 
 /// Places that every sandbox has of its own, so nothing of the host's can be granted there.
@@ -95,49 +97,50 @@ impl SandboxSpec {
             env: env(&self.env_policy)?,
             // A run always has a network of its own, so these can be kept.
             grants: granted(&self.port_forwards, &self.socket_grants)?,
-            exec: ValidExec::Anywhere,
+            purpose: Purpose::Direct,
+            filenames: filename_rules(&self.filename_rules)?,
+            exec: exec(
+                self.exec_restriction,
+                self.exec_grant_roots.iter().map(|path| path.as_bytes()),
+            )?,
             approved: Vec::new(),
         })
     }
 
-    /// Checks a spec for the standard dispatch profile, which needs filename rules and so is
-    /// refused on every host for now (REQ BW-4).
+    /// Checks a spec for the standard dispatch of an agent: the spec, and on top of it the filename
+    /// rules without which no agent is dispatched (REQ BW-4, BW-5). The network is never open and
+    /// the environment never the host's, as for every spec.
     ///
     /// # Errors
-    /// What [`SandboxSpec::validate`] finds, else [`SpecError::FilenameRulesUnavailable`].
-    pub fn validate_dispatch(&self) -> Result<std::convert::Infallible, SpecError> {
-        self.validate()?;
-        Err(SpecError::FilenameRulesUnavailable)
+    /// What [`SandboxSpec::validate`] finds.
+    pub fn validate_dispatch(&self) -> Result<ValidSpec, SpecError> {
+        let with = |own: &[String], standard: &[&str]| {
+            let standard = standard.iter().map(|glob| (*glob).to_owned());
+            // Its own first, so that an error names them by their places.
+            own.iter().cloned().chain(standard).collect()
+        };
+        let spec = Self {
+            filename_rules: FilenameRules {
+                globs: with(&self.filename_rules.globs, &DISPATCH_GLOBS),
+                exceptions: with(&self.filename_rules.exceptions, &DISPATCH_EXCEPTIONS),
+            },
+            ..self.clone()
+        };
+        Ok(ValidSpec {
+            purpose: Purpose::Dispatch,
+            ..spec.validate()?
+        })
     }
 
     /// A field whose mechanism does not exist is refused by name, never ignored.
     fn refuse_unenforced(&self) -> Result<(), SpecError> {
-        let fields = [
-            (
-                "filenameRules",
-                !self.filename_rules.globs.is_empty() || !self.filename_rules.exceptions.is_empty(),
-                "nothing here can refuse new files by name inside a writable bind",
-            ),
-            (
-                "execRestriction",
-                self.exec_restriction != ExecRestriction::Off,
-                "programs in writable directories cannot be refused yet",
-            ),
-            (
-                "execGrantRoots",
-                !self.exec_grant_roots.is_empty(),
-                "there is no exec restriction yet that a grant could re-open",
-            ),
-            (
-                "resources",
-                self.resources != Resources::default(),
-                "memory, CPU and process limits are not applied yet",
-            ),
-        ];
-        match fields.into_iter().find(|(_, used, _)| *used) {
-            Some((field, _, reason)) => Err(SpecError::FieldNotEnforced { field, reason }),
-            None => Ok(()),
+        if self.resources == Resources::default() {
+            return Ok(());
         }
+        Err(SpecError::FieldNotEnforced {
+            field: "resources",
+            reason: "memory, CPU and process limits are not applied yet",
+        })
     }
 
     /// The network of a run: never open (REQ EG-8).
@@ -256,9 +259,61 @@ impl ValidSpec {
                 .collect::<Result<_, _>>()?,
             env: env(&request.env_policy)?,
             grants,
-            exec: ValidExec::Anywhere,
+            purpose: Purpose::Direct,
+            filenames: filename_rules(&request.files.filename_rules)?,
+            exec: exec(
+                request.files.exec_restriction,
+                request
+                    .files
+                    .exec_grant_roots
+                    .iter()
+                    .map(|path| path.as_os_str().as_encoded_bytes()),
+            )?,
             approved: Vec::new(),
         })
+    }
+}
+
+fn filename_rules(rules: &FilenameRules) -> Result<ValidFilenameRules, SpecError> {
+    let valid = ValidFilenameRules {
+        globs: globs("filenameRules.globs", &rules.globs)?,
+        exceptions: globs("filenameRules.exceptions", &rules.exceptions)?,
+    };
+    if valid.globs.is_empty() && !valid.exceptions.is_empty() {
+        return Err(SpecError::ExceptionsWithoutGlobs);
+    }
+    Ok(valid)
+}
+
+/// The exec restriction with its grants, as far as they can be judged without the host (REQ BW-6).
+fn exec<'a>(
+    restriction: ExecRestriction,
+    roots: impl Iterator<Item = &'a [u8]>,
+) -> Result<ValidExec, SpecError> {
+    let mut grants = Vec::new();
+    for (index, bytes) in roots.enumerate() {
+        let field = format!("execGrantRoots[{index}]");
+        let path = path(field.clone(), bytes)?;
+        if path.is_root() {
+            return Err(SpecError::ExecGrant {
+                field,
+                path: path.to_string(),
+                reason: "it is the root of the file system",
+            });
+        }
+        if !grants.contains(&path) {
+            grants.push(path);
+        }
+    }
+    match restriction {
+        ExecRestriction::Off if grants.is_empty() => Ok(ValidExec::Anywhere),
+        ExecRestriction::Off => Err(SpecError::GrantWithoutRestriction),
+        ExecRestriction::Writable => Ok(ValidExec::ReadOnly { grants }),
+        ExecRestriction::Strict => Err(SpecError::FieldNotEnforced {
+            field: "execRestriction",
+            reason: "\"strict\" needs mounts without exec, which only a privileged sandbox can make; \
+                     \"writable\" holds without them",
+        }),
     }
 }
 

@@ -87,10 +87,10 @@ fn a_malformed_spec_is_refused_by_field_and_a_good_one_runs() {
             .refused(2, "SPEC_MALFORMED");
         assert!(!desk.marker().exists(), "{bad}");
     }
-    let unenforced = good.replacen('{', r#"{"execGrantRoots":["/opt/x"],"#, 1);
+    let unenforced = good.replacen('{', r#"{"resources":{"processes":9},"#, 1);
     let finished = desk.feed(&args, unenforced.as_bytes());
     finished.refused(2, "FIELD_NOT_ENFORCED");
-    assert!(finished.stderr.contains("execGrantRoots"), "{finished:?}");
+    assert!(finished.stderr.contains("resources"), "{finished:?}");
     let pattern = good.replacen('{', r#"{"egressAllowlist":["example.org","*.com"],"#, 1);
     let finished = desk.feed(&args, pattern.as_bytes());
     finished.refused(2, "SPEC_HOST_PATTERN_INVALID");
@@ -128,16 +128,89 @@ fn relative_and_missing_paths_are_refused() {
     assert!(desk.marker().exists());
 }
 
-// REQ BW-4
+// REQ BW-5, BW-6
 #[test]
-fn standard_dispatch_is_refused_with_the_reason() {
+fn rules_and_grants_that_make_no_sense_are_refused_by_name() {
     let desk = Desk::new();
-    refused_without_running(
-        &desk,
-        &["--profile", "dispatch"],
-        2,
-        "FILENAME_RULES_UNAVAILABLE",
+    let project = text(&desk.project());
+    for (options, code) in [
+        (&["--filename-rule", "[a"][..], "SPEC_GLOB_INVALID"),
+        (&["--filename-rule", "/etc/x"], "SPEC_GLOB_INVALID"),
+        (
+            &["--filename-exception", "a/*.pem"],
+            "SPEC_EXCEPTIONS_UNUSED",
+        ),
+        (&["--exec-grant", "/usr/src/x"], "SPEC_EXEC_GRANTS_UNUSED"),
+        (&["--exec-restriction", "strict"], "FIELD_NOT_ENFORCED"),
+        (
+            &["--exec-restriction", "writable", "--exec-grant", "/"],
+            "EXEC_GRANT_INVALID",
+        ),
+        (&["--exec-restriction", "most"], "USAGE"),
+        (&["--profile", "terminal", "--bind", &project], "USAGE"),
+        (&["--profile", "terminal", "--ro-bind", &project], "USAGE"),
+    ] {
+        refused_without_running(&desk, options, 2, code);
+        // The same is said of dispatch, where it means something.
+        if !options.contains(&"--profile") && code != "SPEC_EXCEPTIONS_UNUSED" {
+            let dispatch = [options, &["--profile", "dispatch"]].concat();
+            refused_without_running(&desk, &dispatch, 2, code);
+        }
+    }
+}
+
+// REQ BW-4, SW-3
+#[test]
+fn what_only_a_sandbox_can_hold_is_refused_without_one() {
+    let desk = Desk::new();
+    for options in [
+        &["--profile", "dispatch"][..],
+        &["--filename-rule", "*.key"],
+        &["--exec-restriction", "writable"],
+    ] {
+        let none = [options, &["--backend", "none"]].concat();
+        refused_without_running(&desk, &none, 2, "FIELD_NOT_ENFORCED");
+        let off = [options, &["--sandbox", "off"]].concat();
+        refused_without_running(&desk, &off, 2, "FIELD_NOT_ENFORCED");
+    }
+    desk.finish(&leave_marker(&["--backend", "none"]))
+        .succeeded();
+    assert!(desk.marker().exists());
+}
+
+// REQ BW-5, SP-1
+#[test]
+fn a_path_is_explained_by_its_rule_and_nothing_is_launched() {
+    let desk = Desk::new();
+    let project = text(&desk.project());
+    let key = format!("{project}/new.key");
+    let rules = ["--bind", &project, "--filename-rule", "*.key"];
+    let ask = |path: &str, more: &[&str]| {
+        let args = [&["explain", "path", path, "--json"], more].concat();
+        let run = desk.finish(&args);
+        let found: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+        (run.code.unwrap(), found)
+    };
+    let (code, found) = ask(&key, &rules);
+    assert_eq!(code, 1, "{found}");
+    assert_eq!(found["create"]["allowed"], false, "{found}");
+    assert_eq!(found["exists"], false, "{found}");
+    let why = found["create"]["why"].as_str().unwrap();
+    assert!(why.contains("*.key"), "{found}");
+    // The control: without the rule it can be made.
+    let (code, found) = ask(&key, &["--bind", &project]);
+    assert_eq!(code, 0, "{found}");
+    assert_eq!(found["create"]["allowed"], true, "{found}");
+    let (code, found) = ask("/usr/bin/env", &["--bind", &project]);
+    assert_eq!(
+        (code, &found["execute"]["allowed"]),
+        (1, &true.into()),
+        "{found}"
     );
+    desk.finish(&["explain", "path", &key, "--session", "none"])
+        .refused(2, "NO_SUCH_SESSION");
+    let words = desk.finish(&["explain", "path", &key, "--bind", &project]);
+    assert!(words.stdout.contains("create   yes"), "{words:?}");
 }
 
 #[test]

@@ -6,7 +6,9 @@ use kotak_engine::backend::{
 use kotak_engine::policy::{HostContext, KotakPaths, OsHostFs, resolve};
 use kotak_engine::probe::HostFacts;
 use kotak_engine::process::{Command, LaunchError, SessionSockets, Streams, Tree, native};
-use kotak_engine::spec::{AbsPath, EnvPolicy, Mode, NetworkMode, TerminalRequest, ValidSpec};
+use kotak_engine::spec::{
+    AbsPath, EnvPolicy, Mode, NetworkMode, TerminalFiles, TerminalRequest, ValidSpec,
+};
 use kotak_guard::proto::{ExitStatus, Namespace};
 use kotak_tests::stage::Stage;
 use std::fs::File;
@@ -75,6 +77,7 @@ pub(super) fn plan(stage: &Stage, network: NetworkMode) -> NativePlan {
         socket_grants: Vec::new(),
         runner_state_dirs: vec![],
         env_policy: EnvPolicy::default(),
+        files: TerminalFiles::default(),
     };
     let spec = ValidSpec::terminal(&request).expect("a valid request");
     let context = HostContext {

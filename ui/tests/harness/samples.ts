@@ -164,6 +164,8 @@ export const usualHost: HostReport = {
     landlockAbi: 7,
     seccompNotify: true,
     seccompWaitKillable: true,
+    ptraceScope: 1,
+    filesSupervised: true,
     uid: 1000,
   },
   probedAtMs: NOON,

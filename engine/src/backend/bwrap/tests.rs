@@ -6,12 +6,12 @@ mod network;
 mod stages;
 
 use super::*;
-use crate::backend::{Aspect, Bridge, Level, NOT_CONFIRMED, SeccompArch, WayIn, confirm};
+use crate::backend::{Aspect, Bridge, Level, NOT_CONFIRMED, SeccompArch, WayIn, confirm, unmet};
 use crate::error::Coded;
 use crate::golden;
 use crate::policy::fake::{FakeFs, context, path};
 use crate::policy::{GapKind, HostContext, HostFs, resolve};
-use crate::spec::{EnvPolicy, Mode, SandboxSpec, TerminalRequest, ValidSpec};
+use crate::spec::{EnvPolicy, Mode, SandboxSpec, TerminalFiles, TerminalRequest, ValidSpec};
 use kotak_guard::proto::{Check, ReadyReport};
 use proptest::prelude::*;
 use std::path::PathBuf;
@@ -51,6 +51,7 @@ fn terminal_policy(host: &FakeFs, cwd: &str, mode: Mode, network: NetworkMode) -
         socket_grants: Vec::new(),
         runner_state_dirs: Vec::new(),
         env_policy: EnvPolicy::default(),
+        files: TerminalFiles::default(),
     };
     resolve(&ValidSpec::terminal(&request).unwrap(), &context(), host).unwrap()
 }

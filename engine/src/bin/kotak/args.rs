@@ -1,5 +1,9 @@
 //! The command line.
 
+mod files;
+
+pub(crate) use files::{ExplainPathOptions, FileOptions};
+
 use crate::failure::Failure;
 use clap::error::ErrorKind;
 use clap::{Args as Arguments, Parser, Subcommand, ValueEnum};
@@ -69,6 +73,12 @@ Without --session this is what a session with the network `allowlist` would do i
 directory: the built-in lists and the rules of its workspace. Nothing is resolved or connected to.
 Exits with 0 when it would be allowed, and with 1 when it would be refused or asked about.";
 
+const EXPLAIN_PATH_HELP: &str = "\
+This is what a native session would let happen that is launched now: without any option one of
+`kotak shell` in the current directory, with --bind, --ro-bind, --profile or --spec one of
+`kotak run` with the same. A file's own permissions count besides. Nothing is launched.
+Exits with 0 when it could be written, and with 1 when not.";
+
 const LOG_HELP: &str = "\
 With --json each line is one object. A refusal that is repeated within a few seconds is one line
 with a count; what comes too fast to be kept is counted, and the last line says so.";
@@ -93,7 +103,7 @@ pub(crate) enum Command {
     Probe,
     /// Open a sandboxed shell in this terminal
     #[command(after_help = SHELL_HELP)]
-    Shell(ShellOptions),
+    Shell(Box<ShellOptions>),
     /// Run a program in a sandbox
     #[command(after_help = RUN_HELP)]
     Run(Box<RunOptions>),
@@ -127,6 +137,9 @@ pub(crate) enum Explained {
         #[arg(long, value_name = "ID")]
         session: Option<String>,
     },
+    /// A path: may it be read, written, made, run
+    #[command(after_help = EXPLAIN_PATH_HELP)]
+    Path(Box<ExplainPathOptions>),
 }
 
 #[derive(Debug, Arguments)]
@@ -306,6 +319,8 @@ pub(crate) struct ShellOptions {
     #[arg(long, value_name = "PATH")]
     pub(crate) protect: Vec<PathBuf>,
     #[command(flatten)]
+    pub(crate) files: FileOptions,
+    #[command(flatten)]
     pub(crate) grants: GrantOptions,
 }
 
@@ -342,14 +357,17 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "NAME")]
     pub(crate) env: Vec<String>,
     #[command(flatten)]
+    pub(crate) files: FileOptions,
+    #[command(flatten)]
     pub(crate) grants: GrantOptions,
-    /// A fixed policy in place of binds
-    #[arg(long, conflicts_with_all = ["bind", "ro_bind"])]
+    /// A fixed policy: that of a terminal, in place of binds, or that of an agent, on top of them
+    #[arg(long)]
     pub(crate) profile: Option<ProfileName>,
     /// A spec in JSON, from a file or, with `-`, from standard input, in place of the other options
     #[arg(long, value_name = "FILE|-", conflicts_with_all =
-        ["bind", "ro_bind", "mode", "protect", "network", "allow", "env", "profile", "forward_in",
-         "forward_out", "socket"])]
+        ["bind", "ro_bind", "mode", "protect", "network", "allow", "env", "forward_in",
+         "forward_out", "socket", "filename_rule", "filename_exception", "exec_restriction",
+         "exec_grant"])]
     pub(crate) spec: Option<PathBuf>,
     /// The program and its arguments
     #[arg(last = true, required = true, num_args = 1.., value_name = "CMD")]
@@ -425,7 +443,8 @@ impl From<Network> for NetworkMode {
 pub(crate) enum ProfileName {
     /// `$HOME` and the working directory writable, secrets hidden, network open
     Terminal,
-    /// The standard dispatch of an agent; refused where filename rules cannot be enforced
+    /// The standard dispatch of an agent: the binds or the spec, and no new .env, *.key and *.pem
+    /// files; refused where that cannot be enforced
     Dispatch,
 }
 

@@ -1,21 +1,26 @@
 //! `kotak explain`: what would happen, and why. Nothing is resolved, connected to or launched.
 
-use crate::args::{ExplainOptions, Explained};
+use crate::args::{ExplainOptions, ExplainPathOptions, Explained};
 use crate::failure::Failure;
 use crate::rules::{current_workspace, unreadable};
+use crate::run::checked_spec;
 use crate::sessions;
 use crate::text::{printable, write_result};
 use kotak_engine::api::{ExplainedVerdict, Explanation};
+use kotak_engine::backend::{PathExplanation, SandboxBackend};
 use kotak_engine::egress::explain::explain as explain_host;
 use kotak_engine::egress::rules::{Restriction, RuleSet};
 use kotak_engine::error::{Fix, Problem};
-use kotak_engine::manager::operator_rules;
-use kotak_engine::spec::HostPattern;
+use kotak_engine::manager::{explain_path_of, operator_rules};
+use kotak_engine::spec::{AbsPath, HostPattern};
 use kotak_engine::store::{Dirs, RuleFilter, SessionNetworkRecord, Store};
 
 /// Explains; 0 when it would pass, 1 when not (also when the operator would be asked).
 pub(crate) fn explain(dirs: &Dirs, options: ExplainOptions, json: bool) -> Result<u8, Failure> {
-    let Explained::Host { name, session } = options.what;
+    let (name, session) = match options.what {
+        Explained::Host { name, session } => (name, session),
+        Explained::Path(options) => return explain_path(dirs, *options, json),
+    };
     let store = sessions::open(dirs, json);
     let rules = match session {
         Some(session) => session_rules(&store, &session)?,
@@ -32,6 +37,83 @@ pub(crate) fn explain(dirs: &Dirs, options: ExplainOptions, json: bool) -> Resul
         ExplainedVerdict::Allow => 0,
         ExplainedVerdict::Deny | ExplainedVerdict::Ask => 1,
     })
+}
+
+/// Explains a path; 0 when it could be written, 1 when not.
+fn explain_path(dirs: &Dirs, mut options: ExplainPathOptions, json: bool) -> Result<u8, Failure> {
+    let path = std::path::absolute(&options.path)
+        .ok()
+        .and_then(|path| AbsPath::from_path(&path).ok())
+        .ok_or_else(|| Failure::usage(not_a_path(&options.path)))?;
+    let mut basis = None;
+    if let Some(session) = &options.session {
+        let store = sessions::open(dirs, json);
+        let known = store.session(session).map_err(|error| unreadable(&error))?;
+        let Some(record) = known else {
+            return Err(Failure::usage(no_session(session)));
+        };
+        if record.backend == Some(SandboxBackend::None) {
+            return Err(Failure::usage(not_sandboxed(session)));
+        }
+        basis = Some(format!(
+            "as a terminal in {}; the session's own mode, binds and rules are not kept",
+            record.cwd
+        ));
+        options.cwd = Some(record.cwd.into());
+    }
+    let spec = checked_spec(options.into_run())?;
+    let explanation =
+        explain_path_of(dirs.clone(), &spec, &path).map_err(Failure::launch_refused)?;
+    let text = if json {
+        serde_json::to_string_pretty(&explanation).map_err(|error| unreadable(&error))? + "\n"
+    } else {
+        path_in_words(&explanation, basis.as_deref())
+    };
+    write_result(&text).map_err(|error| unreadable(&error))?;
+    Ok(u8::from(
+        !explanation.write.allowed || !explanation.create.allowed,
+    ))
+}
+
+fn path_in_words(explanation: &PathExplanation, basis: Option<&str>) -> String {
+    let mut text = format!("{}\n", printable(&explanation.path));
+    if let Some(basis) = basis {
+        text.push_str(&format!("  told: {}\n", printable(basis)));
+    }
+    if let Some(real) = &explanation.leads_to {
+        text.push_str(&format!("  leads to: {}\n", printable(real)));
+    }
+    for (what, answer) in [
+        ("read", &explanation.read),
+        ("write", &explanation.write),
+        ("create", &explanation.create),
+        ("execute", &explanation.execute),
+    ] {
+        let verdict = if answer.allowed { "yes" } else { "no" };
+        let why = printable(&answer.why);
+        text.push_str(&format!("  {what:<8} {verdict:<4} {why}\n"));
+    }
+    text
+}
+
+fn not_a_path(path: &std::path::Path) -> Problem {
+    Problem {
+        code: "SPEC_PATH_INVALID".to_owned(),
+        message: format!("\"{}\" is not usable as a path", path.display()),
+        causes: Vec::new(),
+        fix: Some(Fix::words("Name a file or a folder, existing or not.")),
+    }
+}
+
+fn not_sandboxed(session: &str) -> Problem {
+    Problem {
+        code: "NOT_SANDBOXED".to_owned(),
+        message: format!("session {session} runs directly on this computer"),
+        causes: Vec::new(),
+        fix: Some(Fix::words(
+            "It may do with files whatever you may; nothing is judged or seen.",
+        )),
+    }
 }
 
 /// What a session with an allowlist would have in the current directory.

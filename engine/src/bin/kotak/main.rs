@@ -44,7 +44,7 @@ struct Context {
 /// Commands that need an engine.
 enum Launching {
     Probe,
-    Shell(args::ShellOptions),
+    Shell(Box<args::ShellOptions>),
     Run(Box<args::RunOptions>),
 }
 
@@ -100,7 +100,7 @@ fn execute(args: Args) -> Result<u8, Failure> {
     let result = runtime.block_on(async {
         match command {
             Launching::Probe => probe::report(&context, args.json).await,
-            Launching::Shell(options) => shell::open(&context, options).await,
+            Launching::Shell(options) => shell::open(&context, *options).await,
             Launching::Run(options) => run::run(&context, *options).await,
         }
     });

@@ -138,10 +138,12 @@ fn duplicate(stream: impl AsFd) -> Result<std::os::fd::OwnedFd, Failure> {
 }
 
 /// The spec that the options mean, checked.
-fn checked_spec(options: RunOptions) -> Result<ValidSpec, Failure> {
+pub(crate) fn checked_spec(options: RunOptions) -> Result<ValidSpec, Failure> {
     let checked = match (&options.spec, options.profile) {
-        (Some(file), _) => read_spec(file)?.validate(),
-        (None, Some(ProfileName::Terminal)) => {
+        (Some(file), None) => read_spec(file)?.validate(),
+        (Some(file), Some(ProfileName::Dispatch)) => read_spec(file)?.validate_dispatch(),
+        (_, Some(ProfileName::Terminal)) => {
+            refuse_binds(&options)?;
             let cwd = launch::directory(options.cwd)?;
             ValidSpec::terminal(&TerminalRequest {
                 session_id: launch::new_session_id("run")?,
@@ -158,14 +160,33 @@ fn checked_spec(options: RunOptions) -> Result<ValidSpec, Failure> {
                     pass: options.env,
                     ..EnvPolicy::default()
                 },
+                files: options.files.of_terminal(),
             })
         }
-        (None, Some(ProfileName::Dispatch)) => bind_spec(options)?
-            .validate_dispatch()
-            .map(|never| match never {}),
+        (None, Some(ProfileName::Dispatch)) => bind_spec(options)?.validate_dispatch(),
         (None, None) => bind_spec(options)?.validate(),
     };
     checked.map_err(|error| Failure::refused(&error))
+}
+
+/// The terminal's profile is fixed: nothing is bound on top of it, and no spec is beside it.
+fn refuse_binds(options: &RunOptions) -> Result<(), Failure> {
+    let given = [
+        ("--bind", !options.bind.is_empty()),
+        ("--ro-bind", !options.ro_bind.is_empty()),
+        ("--spec", options.spec.is_some()),
+    ];
+    let Some((option, _)) = given.into_iter().find(|(_, given)| *given) else {
+        return Ok(());
+    };
+    Err(Failure::usage(Problem {
+        code: "USAGE".to_owned(),
+        message: format!("{option} cannot be used with --profile terminal"),
+        causes: Vec::new(),
+        fix: Some(Fix::words(
+            "Leave one of them out: the terminal's profile is fixed.",
+        )),
+    }))
 }
 
 fn bind_spec(options: RunOptions) -> Result<SandboxSpec, Failure> {
@@ -222,10 +243,15 @@ fn bind_spec(options: RunOptions) -> Result<SandboxSpec, Failure> {
             .map(|path| text(path))
             .collect::<Result<_, _>>()?,
         runner_state_dirs: Vec::new(),
-        exec_grant_roots: Vec::new(),
+        exec_grant_roots: options
+            .files
+            .exec_grant
+            .iter()
+            .map(|path| text(path))
+            .collect::<Result<_, _>>()?,
         network_mode: options.network.map(Into::into),
-        filename_rules: Default::default(),
-        exec_restriction: Default::default(),
+        filename_rules: options.files.filename_rules(),
+        exec_restriction: options.files.exec_restriction(),
         resources: Default::default(),
         socket_grants: options.grants.socket_grants(),
         port_forwards: options.grants.port_forwards()?,

@@ -40,6 +40,7 @@ pub(crate) async fn open(context: &Context, options: ShellOptions) -> Result<u8,
         socket_grants: options.grants.socket_grants(),
         runner_state_dirs: Vec::new(),
         env_policy: EnvPolicy::default(),
+        files: options.files.of_terminal(),
     })
     .map_err(|error| Failure::refused(&error))?;
     let request = SandboxRequest {

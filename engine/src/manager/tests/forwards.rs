@@ -161,7 +161,7 @@ async fn what_cannot_be_opened_is_an_error_with_a_fix_and_nothing_is_kept() {
     let info = info.unwrap();
     assert_eq!(info.phase, SessionPhase::Error);
     let problem = info.handle.error.unwrap();
-    assert_eq!(problem.code, "HOST_PORT_TAKEN");
+    assert_eq!(problem.code, "HOST_PORT_TAKEN", "{problem:?}");
     assert!(problem.fix.is_some());
     eventually("nothing is kept", || rig.engine.grants().is_empty()).await;
     // The same for a session that runs, which goes on.

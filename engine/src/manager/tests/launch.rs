@@ -5,7 +5,7 @@ use crate::api::SessionPhase;
 use crate::backend::{BackendChoice, ClientDefault, SandboxBackend};
 use crate::events::{Received, SandboxEvent};
 use crate::manager::{ExecRequest, ExecStdio, SandboxPort, SandboxRequest, SandboxState};
-use crate::spec::{EnvPolicy, Mode, TerminalRequest, ValidSpec};
+use crate::spec::{EnvPolicy, Mode, TerminalFiles, TerminalRequest, ValidSpec};
 use std::collections::BTreeMap;
 
 // REQ BK-7, TM-2
@@ -74,6 +74,7 @@ async fn many_programs_run_at_once_in_one_sandbox_each_with_its_own_streams() {
             socket_grants: Vec::new(),
             runner_state_dirs: Vec::new(),
             env_policy: EnvPolicy::default(),
+            files: TerminalFiles::default(),
         })
         .unwrap();
         let mut events = manager.subscribe();

@@ -143,6 +143,7 @@ async fn a_bind_source_that_was_swapped_since_the_check_is_not_mounted() {
             socket_grants: Vec::new(),
             runner_state_dirs: Vec::new(),
             env_policy: crate::spec::EnvPolicy::default(),
+            files: crate::spec::TerminalFiles::default(),
         };
         crate::manager::SandboxRequest {
             spec: crate::spec::ValidSpec::terminal(&request).unwrap(),

@@ -1,6 +1,8 @@
 //! Policies of whole specs on a fake host, by theme.
 
 mod binds;
+mod exec;
+mod files;
 mod protected;
 mod refused;
 mod secrets;
@@ -9,12 +11,13 @@ mod terminal;
 use super::super::fake::{FakeFs, context, path};
 use super::super::{Link, Mask};
 use super::*;
+use crate::backend::Gap;
 use crate::error::Coded;
-use crate::spec::{EnvPolicy, Mode, SandboxSpec, TerminalRequest};
+use crate::spec::{EnvPolicy, Mode, SandboxSpec, TerminalFiles, TerminalRequest};
 use std::path::PathBuf;
 
-fn terminal_spec(cwd: &str, mode: Mode, network: Option<NetworkMode>) -> ValidSpec {
-    ValidSpec::terminal(&TerminalRequest {
+fn terminal_request(cwd: &str, mode: Mode, network: Option<NetworkMode>) -> TerminalRequest {
+    TerminalRequest {
         session_id: "s".to_owned(),
         workspace_id: "w".to_owned(),
         cwd: PathBuf::from(cwd),
@@ -26,8 +29,12 @@ fn terminal_spec(cwd: &str, mode: Mode, network: Option<NetworkMode>) -> ValidSp
         socket_grants: Vec::new(),
         runner_state_dirs: Vec::new(),
         env_policy: EnvPolicy::default(),
-    })
-    .unwrap()
+        files: TerminalFiles::default(),
+    }
+}
+
+fn terminal_spec(cwd: &str, mode: Mode, network: Option<NetworkMode>) -> ValidSpec {
+    ValidSpec::terminal(&terminal_request(cwd, mode, network)).unwrap()
 }
 
 fn terminal(host: &FakeFs, cwd: &str) -> Result<Policy, PolicyError> {
@@ -62,9 +69,16 @@ fn mask<'a>(policy: &'a Policy, at: &str) -> Option<&'a Mask> {
 }
 
 fn gap(policy: &Policy, kind: GapKind) -> Option<&str> {
-    policy
-        .gaps
-        .iter()
+    named(&policy.gaps, kind)
+}
+
+/// What would be missing without the guard's supervisor.
+fn unsupervised(policy: &Policy, kind: GapKind) -> Option<&str> {
+    named(&policy.unsupervised_gaps, kind)
+}
+
+fn named(gaps: &[Gap], kind: GapKind) -> Option<&str> {
+    gaps.iter()
         .find(|gap| gap.code == kind.code())
         .map(|gap| gap.text.as_str())
 }

@@ -1,6 +1,8 @@
+mod files;
+
 use super::*;
 use crate::error::Coded;
-use crate::spec::{ForwardDirection, IdError, Mode, PathError};
+use crate::spec::{ForwardDirection, IdError, Mode, PathError, TerminalFiles};
 use std::path::PathBuf;
 
 const MINIMAL: &str = r#"{"sessionId": "s1", "workspaceId": "w1"}"#;
@@ -181,14 +183,7 @@ fn a_runner_state_directory_inside_a_protected_path_is_refused() {
 #[test]
 fn every_field_without_a_mechanism_is_refused_by_name() {
     let cases = [
-        ("filenameRules", r#"{"globs": [".env"]}"#, "{}"),
-        (
-            "filenameRules",
-            r#"{"exceptions": ["/x"]}"#,
-            r#"{"globs": []}"#,
-        ),
-        ("execRestriction", r#""writable""#, r#""off""#),
-        ("execGrantRoots", r#"["/opt/x"]"#, "[]"),
+        ("execRestriction", r#""strict""#, r#""writable""#),
         ("resources", r#"{"processes": 9}"#, "{}"),
     ];
     for (name, used, unused) in cases {
@@ -417,20 +412,6 @@ fn environment_names_are_checked() {
     assert!(with(r#""envPolicy": {"pass": ["_A1"], "set": {"b": ""}}"#).is_ok());
 }
 
-#[test]
-fn standard_dispatch_is_refused_with_its_reason_after_the_spec_was_checked() {
-    // REQ BW-4
-    let good = SandboxSpec::from_json(MINIMAL).unwrap();
-    let error = good.validate_dispatch().unwrap_err();
-    assert_eq!(error.code(), "FILENAME_RULES_UNAVAILABLE");
-    assert!(error.to_string().contains(".env"), "{error}");
-    let bad = SandboxSpec::from_json(r#"{"sessionId": "", "workspaceId": "w"}"#).unwrap();
-    assert_eq!(
-        bad.validate_dispatch().unwrap_err().code(),
-        "SPEC_ID_INVALID"
-    );
-}
-
 fn terminal() -> TerminalRequest {
     TerminalRequest {
         session_id: "s".to_owned(),
@@ -444,6 +425,7 @@ fn terminal() -> TerminalRequest {
         socket_grants: Vec::new(),
         runner_state_dirs: Vec::new(),
         env_policy: EnvPolicy::default(),
+        files: TerminalFiles::default(),
     }
 }
 

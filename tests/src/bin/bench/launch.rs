@@ -9,7 +9,7 @@ use kotak_engine::manager::{
     SandboxRequest,
 };
 use kotak_engine::probe::Switch;
-use kotak_engine::spec::{EnvPolicy, Mode, SandboxSpec, TerminalRequest, ValidSpec};
+use kotak_engine::spec::{EnvPolicy, Mode, SandboxSpec, TerminalFiles, TerminalRequest, ValidSpec};
 use kotak_engine::store::Dirs;
 use kotak_tests::Stage;
 use std::error::Error;
@@ -46,6 +46,7 @@ pub(crate) async fn measure(rounds: u32) -> Result<(), Box<dyn Error>> {
             socket_grants: Vec::new(),
             runner_state_dirs: Vec::new(),
             env_policy: EnvPolicy::default(),
+            files: TerminalFiles::default(),
         })?)
     };
     let binds = |session_id: String| {

@@ -3,4 +3,4 @@
 /**
  * The aspects of a native session.
  */
-export type Aspect = "mounts" | "secretReads" | "protectedWrites" | "processes" | "network" | "hostSockets" | "filenameRules" | "execRestriction";
+export type Aspect = "mounts" | "secretReads" | "protectedWrites" | "processes" | "network" | "hostSockets" | "filenameRules" | "execRestriction" | "fileReports";

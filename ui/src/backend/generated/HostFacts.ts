@@ -29,6 +29,14 @@ seccompNotify: boolean,
  */
 seccompWaitKillable: boolean, 
 /**
+ * Yama's `ptrace_scope`; absent without Yama.
+ */
+ptraceScope: number | null, 
+/**
+ * Whether the guard of the trial sandbox could refuse a name; absent where no trial ran.
+ */
+filesSupervised: boolean | null, 
+/**
  * The real user id.
  */
 uid: number, };

@@ -69,6 +69,8 @@ export function aspectName(aspect: Aspect): string {
       return "Filename rules";
     case "execRestriction":
       return "Exec restriction";
+    case "fileReports":
+      return "File reports";
   }
 }
 

@@ -137,9 +137,9 @@ pub(super) fn ready(plan: &NativePlan) -> ReadyReport {
         landlock_abi: 7,
         abstract_unix_scoped: true,
         signals_scoped: true,
-        seccomp_programs: 1,
-        files_supervised: false,
-        exec_restricted: false,
+        seccomp_programs: u32::try_from(plan.setup.seccomp.len()).unwrap(),
+        files_supervised: true,
+        exec_restricted: plan.setup.exec.is_some(),
     }
 }
 
@@ -225,4 +225,100 @@ fn an_unscoped_kernel_is_a_named_gap_after_launch() {
             .iter()
             .any(|gap| gap.code == GapKind::AbstractSockets.code())
     );
+}
+
+fn dispatch_plan(host: &FakeFs, fields: &str) -> NativePlan {
+    let text = format!(
+        r#"{{"sessionId": "s", "workspaceId": "w",
+             "bindMounts": [{{"hostPath": "/home/u/code"}}]{fields}}}"#
+    );
+    let spec = SandboxSpec::from_json(&text).unwrap().validate_dispatch();
+    let policy = resolve(&spec.unwrap(), &context(), host).unwrap();
+    native_plan(&policy, &facts()).unwrap()
+}
+
+#[test]
+fn what_the_guard_does_not_supervise_brings_its_gaps_back() {
+    // REQ BK-7, BW-4
+    let plan = terminal_plan();
+    let good = confirm(&plan, &ready(&plan), None);
+    let report = ReadyReport {
+        files_supervised: false,
+        ..ready(&plan)
+    };
+    let confirmed = confirm(&plan, &report, None);
+    for kind in [GapKind::MissingProtectedPath, GapKind::NewRepositories] {
+        let has = |enforcement: &crate::backend::Enforcement| {
+            let mut gaps = enforcement.gaps();
+            gaps.any(|gap| gap.code == kind.code())
+        };
+        assert!(has(&confirmed), "{kind:?}");
+        assert!(!has(&good), "{kind:?}");
+    }
+    assert_eq!(row(&good, Aspect::ProtectedWrites).level, Level::On);
+    assert_eq!(row(&good, Aspect::FileReports).level, Level::On);
+    let held = row(&confirmed, Aspect::ProtectedWrites);
+    assert_eq!(held.level, Level::Partial);
+    assert!(held.gaps.iter().any(|gap| gap.code == NOT_CONFIRMED));
+    assert_eq!(row(&confirmed, Aspect::FileReports).level, Level::Off);
+    // Nobody asked for these: the terminal runs.
+    let names = row(&confirmed, Aspect::FilenameRules);
+    assert_eq!((names.level, names.gaps.len()), (Level::Off, 0));
+    assert_eq!(unmet(&plan, &report), None);
+}
+
+#[test]
+fn what_must_hold_and_was_not_confirmed_starts_no_program() {
+    // REQ BW-4, BW-6
+    let plan = dispatch_plan(&home(), r#", "execRestriction": "writable""#);
+    let good = ready(&plan);
+    assert_eq!(unmet(&plan, &good), None);
+    let unseen = ReadyReport {
+        files_supervised: false,
+        ..good.clone()
+    };
+    assert_eq!(unmet(&plan, &unseen), Some("filename rules"));
+    let free = ReadyReport {
+        exec_restricted: false,
+        ..good.clone()
+    };
+    assert_eq!(unmet(&plan, &free), Some("exec restriction"));
+    let names = confirm(&plan, &unseen, Some(&way_in()));
+    assert_eq!(row(&names, Aspect::FilenameRules).level, Level::Off);
+    let programs = confirm(&plan, &free, Some(&way_in()));
+    assert_eq!(row(&programs, Aspect::ExecRestriction).level, Level::Off);
+    let confirmed = confirm(&plan, &good, Some(&way_in()));
+    assert_eq!(row(&confirmed, Aspect::FilenameRules).level, Level::On);
+    // What gets round it is named, always.
+    let programs = row(&confirmed, Aspect::ExecRestriction);
+    assert_eq!(programs.level, Level::Partial);
+    let codes: Vec<_> = programs.gaps.iter().map(|gap| gap.code.as_str()).collect();
+    assert_eq!(codes, ["interpreters-run-scripts", "loader-runs-programs"]);
+}
+
+#[test]
+fn an_old_kernel_is_told_in_the_row_of_filename_rules_and_nothing_is_supervised() {
+    let mut old = context();
+    old.facts.seccomp_notify = false;
+    let policy = binds_policy(
+        &home(),
+        &old,
+        r#""bindMounts": [{"hostPath": "/home/u/code"}]"#,
+    );
+    let plan = native_plan(&policy, &facts()).unwrap();
+    assert_eq!(plan.setup.files, None);
+    let names = row(&plan.enforcement, Aspect::FilenameRules);
+    assert_eq!(names.level, Level::Off);
+    assert!(names.detail.contains("user notification"), "{names:?}");
+    assert_eq!(
+        row(&plan.enforcement, Aspect::ProtectedWrites).level,
+        Level::Partial
+    );
+    // The guard supervises nothing, as planned, and nothing is added to that.
+    let report = ReadyReport {
+        files_supervised: false,
+        ..ready(&plan)
+    };
+    let confirmed = confirm(&plan, &report, Some(&way_in()));
+    assert_eq!(confirmed, plan.enforcement);
 }

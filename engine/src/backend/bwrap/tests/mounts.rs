@@ -1,6 +1,7 @@
 //! The mount list: its order, its pins, and the plans as committed.
 
 use super::*;
+use kotak_guard::proto::FileNode;
 
 /// One option and its operands a line, as a person reads it.
 fn listing(plan: &NativePlan) -> String {
@@ -45,6 +46,35 @@ fn listing(plan: &NativePlan) -> String {
             check.ino,
             text(&check.path)
         ));
+    }
+    if let Some(files) = &plan.setup.files {
+        for (name, paths) in [
+            ("roots", &files.roots),
+            ("exempt", &files.exempt),
+            ("held", &files.protected),
+            ("held anywhere", &files.anywhere),
+        ] {
+            out.push_str(&format!("\n\n{name}:"));
+            for path in paths {
+                out.push_str(&format!("\n{}", text(path)));
+            }
+        }
+        out.push_str(&format!("\n\nnames: {}", files.names.join(" ")));
+        for exception in &files.exceptions {
+            out.push_str(&format!("\nbut for {exception}"));
+        }
+        out.push_str(&format!("\ngit: {}", files.git));
+        for FileNode { dev, ino } in &files.inodes {
+            out.push_str(&format!("\ninode {dev}:{ino}"));
+        }
+    }
+    if let Some(exec) = &plan.setup.exec {
+        for (name, paths) in [("runs", &exec.allowed), ("never runs", &exec.denied)] {
+            out.push_str(&format!("\n\n{name}:"));
+            for path in paths {
+                out.push_str(&format!("\n{}", text(path)));
+            }
+        }
     }
     out.push_str("\n\nenforcement:");
     for row in &plan.enforcement.aspects {
@@ -93,6 +123,24 @@ fn the_bind_mount_plan_is_as_committed() {
         "plan-binds.txt",
         &listing(&native_plan(&policy, &facts()).unwrap()),
     );
+}
+
+#[test]
+fn the_dispatch_plan_is_as_committed() {
+    // REQ BW-5, BW-6, DP-1
+    let mut host = home();
+    host.dir("/home/u/code/target")
+        .file("/usr/bin/sudo", "")
+        .file("/home/u/code/.envrc", "")
+        .hard_links("/home/u/code/.envrc", 2);
+    let spec = SandboxSpec::from_json(
+        r#"{"sessionId": "s", "workspaceId": "w", "bindMounts": [{"hostPath": "/home/u/code"}],
+            "execRestriction": "writable", "execGrantRoots": ["/home/u/code/target"]}"#,
+    );
+    let spec = spec.unwrap().validate_dispatch().unwrap();
+    let policy = resolve(&spec, &context(), &host).unwrap();
+    let plan = native_plan(&policy, &facts()).unwrap();
+    golden::check("plan-dispatch.txt", &listing(&plan));
 }
 
 /// Parents come before children, nothing is mounted twice, and nothing that is mounted inside a

@@ -18,10 +18,10 @@ fn existing_protected_paths_are_held_and_missing_ones_are_one_named_gap() {
     }
     assert_eq!(how(&policy, "/home/u/.config"), PINNED);
     assert_eq!(how(&policy, "/home/u/.local"), PINNED);
-    let missing = gap(&policy, GapKind::MissingProtectedPath).unwrap();
+    let missing = unsupervised(&policy, GapKind::MissingProtectedPath).unwrap();
     assert!(!missing.contains("~/.bashrc,"), "{missing}");
     assert!(
-        gap(&policy, GapKind::ProtectedFileReplaced)
+        unsupervised(&policy, GapKind::ProtectedFileReplaced)
             .unwrap()
             .contains("~/.bashrc")
     );
@@ -36,7 +36,7 @@ fn a_protected_path_behind_a_symlink_is_held_where_it_is_and_named() {
     assert_eq!(how(&policy, "/home/u/dotfiles/zshrc"), HELD);
     assert_eq!(how(&policy, "/home/u/dotfiles"), PINNED);
     assert!(
-        gap(&policy, GapKind::ProtectedPathIsSymlink)
+        unsupervised(&policy, GapKind::ProtectedPathIsSymlink)
             .unwrap()
             .contains("~/.zshrc")
     );
@@ -49,7 +49,7 @@ fn a_protected_path_behind_a_symlink_is_held_where_it_is_and_named() {
     own.kotak.binaries = vec![path("/home/u/.local/bin/kotak")];
     let spec = terminal_spec("/home/u/code", Mode::Chat, None);
     let policy = resolve(&spec, &own, &inside).unwrap();
-    assert_eq!(gap(&policy, GapKind::ProtectedPathIsSymlink), None);
+    assert_eq!(unsupervised(&policy, GapKind::ProtectedPathIsSymlink), None);
 }
 
 #[test]
@@ -121,14 +121,13 @@ fn what_the_search_leaves_out_is_a_named_gap() {
         }
     }
     let policy = terminal(&host, "/home/u/code").unwrap();
-    assert!(gap(&policy, GapKind::UnsearchedDirectories).is_some());
-    assert_eq!(
-        gap(
-            &terminal(&with_code(), "/home/u/code").unwrap(),
-            GapKind::UnsearchedDirectories
-        ),
-        None
-    );
+    assert!(unsupervised(&policy, GapKind::UnsearchedDirectories).is_some());
+    // Hooks and settings hold all the same; what a setting names by path does not.
+    assert_eq!(gap(&policy, GapKind::UnsearchedDirectories), None);
+    assert!(gap(&policy, GapKind::UnsearchedPrograms).is_some());
+    let small = terminal(&with_code(), "/home/u/code").unwrap();
+    assert_eq!(unsupervised(&small, GapKind::UnsearchedDirectories), None);
+    assert_eq!(gap(&small, GapKind::UnsearchedPrograms), None);
 }
 
 const SEARCH: usize = crate::policy::SEARCH_ENTRIES;
@@ -171,7 +170,7 @@ fn protected_paths_win_in_every_mode_and_over_binds_inside_them() {
             .all(|bind| { !bind.path.is_within(&path("/r/orig")) || bind.access == Access::Read })
     );
     assert!(
-        gap(&policy, GapKind::MissingProtectedPath)
+        unsupervised(&policy, GapKind::MissingProtectedPath)
             .unwrap()
             .contains("/r/none")
     );
@@ -209,11 +208,11 @@ fn what_can_be_made_in_a_given_folder_is_a_named_gap() {
     let missing = |host: &FakeFs| {
         let policy = binds(host, &fields("")).unwrap();
         assert!(
-            gap(&policy, GapKind::NewRepositories)
+            unsupervised(&policy, GapKind::NewRepositories)
                 .unwrap()
                 .contains("~/code")
         );
-        gap(&policy, GapKind::MissingProtectedPath)
+        unsupervised(&policy, GapKind::MissingProtectedPath)
             .unwrap()
             .to_owned()
     };
@@ -230,6 +229,9 @@ fn what_can_be_made_in_a_given_folder_is_a_named_gap() {
         "{text}"
     );
     let read_only = binds(&host, &fields(r#", "readOnly": true"#)).unwrap();
-    assert_eq!(gap(&read_only, GapKind::MissingProtectedPath), None);
-    assert_eq!(gap(&read_only, GapKind::NewRepositories), None);
+    assert_eq!(
+        unsupervised(&read_only, GapKind::MissingProtectedPath),
+        None
+    );
+    assert_eq!(unsupervised(&read_only, GapKind::NewRepositories), None);
 }

@@ -92,7 +92,7 @@ fn a_read_only_mode_writes_nothing_of_the_users() {
             policy.binds.iter().all(|bind| bind.access == Access::Read),
             "{mode:?}"
         );
-        assert_eq!(gap(&policy, GapKind::MissingProtectedPath), None);
+        assert_eq!(unsupervised(&policy, GapKind::MissingProtectedPath), None);
         assert!(
             policy.sentences[0].contains("nothing of yours"),
             "{:?}",
@@ -141,6 +141,8 @@ fn the_sentences_of_a_terminal_say_what_it_may_do() {
         policy.sentences,
         [
             "Can write to **~/code** and **your home**, but not to **1 protected path**.",
+            "Can not make **git hooks**, **editor settings** or **agent settings** there, also not in \
+             new repositories.",
             "Can read **the system**; other homes, mounted disks and the host's sockets are hidden.",
             "Can not read **~/.ssh**, **~/.aws** and **~/.kube**.",
             "Reaches **any host**, as you do; the network is not observed.",

@@ -1,6 +1,9 @@
 //! The networks of this engine's restricted sessions: each with its rules, its pair of proxies
 //! and its journal; and the questions of all.
 
+mod sinks;
+
+use self::sinks::{BesideNetwork, EngineSink};
 use super::exec_grants::{self, ExecGrants, Joined};
 use super::forwards::SessionForwards;
 use super::from_inside::{GuardWho, pair_sockets};
@@ -12,7 +15,7 @@ use crate::backend::{Bridge, SandboxBackend};
 use crate::egress::ask::{AskFirst, Clock, SessionFacts};
 use crate::egress::decide::Source;
 use crate::egress::gate::Gate;
-use crate::egress::journal::{Counted, Journal, Live, RowIds, SessionRun, Sink, Tally};
+use crate::egress::journal::{Journal, Live, RowIds, SessionRun, Sink};
 use crate::egress::limits::Limits;
 use crate::egress::pair::ProxyPair;
 use crate::egress::resolve::HostResolver;
@@ -22,7 +25,7 @@ use crate::error::{Coded, Fix, Problem};
 use crate::events::Bus;
 use crate::process::{HostSockets, Tree};
 use crate::spec::{Grant, GrantKind, HostPattern, NetworkMode, ValidSpec};
-use crate::store::{GrantStart, Recorder, SessionNetworkRecord, Store};
+use crate::store::{GrantStart, SessionNetworkRecord, Store};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -451,66 +454,4 @@ pub fn operator_rules(rules: &[RuleInfo], session: &str, workspace: &str) -> Vec
             }
         })
         .collect()
-}
-
-/// The history and the windows.
-struct EngineSink {
-    recorder: Recorder,
-    live: Live,
-    counts: CountsListener,
-}
-
-impl Sink for EngineSink {
-    fn keep(&self, row: &ActivityRow) -> bool {
-        self.recorder.row(row)
-    }
-
-    fn show(&self, row: &ActivityRow) {
-        self.live.show(row);
-    }
-
-    fn skipped(&self, rows: u64) {
-        self.live.skipped(rows);
-    }
-
-    fn tally(&self, run: &SessionRun, counted: Counted, tally: Tally) {
-        self.recorder.tally(run, counted, tally);
-    }
-
-    fn flood(&self, run: &SessionRun, counted: Counted, at_ms: u64, count: u64) {
-        self.recorder.flood(run, counted, at_ms, count);
-    }
-
-    fn counts(&self, run: &SessionRun, counts: NetworkCounts, fresh_refusals: u64) {
-        (self.counts)(&run.id, Some(counts), fresh_refusals);
-    }
-}
-
-/// The same for what is refused beside the network, whose counts are another journal's.
-struct BesideNetwork(Arc<EngineSink>);
-
-impl Sink for BesideNetwork {
-    fn keep(&self, row: &ActivityRow) -> bool {
-        self.0.keep(row)
-    }
-
-    fn show(&self, row: &ActivityRow) {
-        self.0.show(row);
-    }
-
-    fn skipped(&self, rows: u64) {
-        self.0.skipped(rows);
-    }
-
-    fn tally(&self, run: &SessionRun, counted: Counted, tally: Tally) {
-        self.0.tally(run, counted, tally);
-    }
-
-    fn flood(&self, run: &SessionRun, counted: Counted, at_ms: u64, count: u64) {
-        self.0.flood(run, counted, at_ms, count);
-    }
-
-    fn counts(&self, run: &SessionRun, _counts: NetworkCounts, fresh_refusals: u64) {
-        (self.0.counts)(&run.id, None, fresh_refusals);
-    }
 }

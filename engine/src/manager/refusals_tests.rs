@@ -3,7 +3,7 @@ use crate::api::{ActivityKind, ActivityQuery, NetworkCounts};
 use crate::egress::ask::SystemClock;
 use crate::egress::journal::{RowIds, SessionRun, Sink, Tally};
 use crate::events::{Evidence, Received, Subscription};
-use crate::process::control_pair_for_test;
+use crate::process::control_pair;
 use crate::process::guard_link::GuardLink;
 use crate::store::{Dirs, Recorder, Store};
 use kotak_guard::proto::{Event, Request, Rule, Violation};
@@ -60,7 +60,7 @@ impl Scene {
             fresh: Mutex::default(),
             shown: Mutex::default(),
         });
-        let (own, guard) = control_pair_for_test();
+        let (own, guard) = control_pair().unwrap();
         std::thread::spawn(move || {
             for violation in violations {
                 send(&guard, &Event::Violation(Box::new(violation)), &[]).unwrap();
@@ -205,7 +205,7 @@ async fn a_flood_is_bounded_in_rows_and_events_and_counted_to_the_last() {
 
 #[tokio::test]
 async fn a_guard_that_floods_while_nobody_records_still_answers() {
-    let (own, guard) = control_pair_for_test();
+    let (own, guard) = control_pair().unwrap();
     std::thread::spawn(move || {
         for number in 0..5_000 {
             let refused = created(&number.to_string());

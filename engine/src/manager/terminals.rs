@@ -1,7 +1,10 @@
 //! Terminal sessions from a window's request to their end.
 
+mod refused;
+mod restart;
+
+use self::refused::RequestError;
 use super::engine::{EngineRole, Shared};
-use super::network_api::blocking;
 use super::program::{self, FoundProgram};
 use super::sandbox_manager::NoSession;
 use super::session::{Session, created_handle, fail, now_ms};
@@ -11,12 +14,12 @@ use crate::api::{
     UiEvent,
 };
 use crate::backend::{BackendChoice, BridgeChoice, ClientDefault, Enforcement, SandboxBackend};
-use crate::error::{Coded, Fix, Problem};
+use crate::error::{Coded, Problem};
 use crate::spec::{
-    AbsPath, EnvPolicy, ExecRestriction, Grant, NetworkMode, TerminalFiles, TerminalRequest,
-    ValidSpec, WorkspaceId,
+    AbsPath, EnvPolicy, ExecRestriction, NetworkMode, TerminalFiles, TerminalRequest, ValidSpec,
+    WorkspaceId,
 };
-use crate::store::{GrantStart, SessionEnd, SessionStart};
+use crate::store::{SessionEnd, SessionStart};
 use crate::text::printable_start;
 use crate::workspace::{AgentState, agent_state, folder_info, workspace_of};
 use std::path::PathBuf;
@@ -24,77 +27,6 @@ use std::sync::{Arc, Weak};
 
 /// Characters of a command line in the close confirmation.
 const COMMAND_LIMIT: usize = 300;
-
-/// Why a terminal request is refused before anything runs.
-#[derive(Debug, thiserror::Error)]
-enum RequestError {
-    /// The working directory is relative.
-    #[error("the working directory \"{0}\" is not an absolute path")]
-    RelativeWorkdir(String),
-    /// The working directory is not there.
-    #[error("the working directory \"{0}\" does not exist or is not a folder")]
-    WorkdirMissing(String),
-    /// A network was chosen for a session without a sandbox.
-    #[error("the network cannot be chosen without a sandbox")]
-    NetworkWithoutSandbox,
-    /// Programs were to be refused in a session without a sandbox.
-    #[error("programs cannot be refused without a sandbox")]
-    ExecWithoutSandbox,
-    /// A port or a socket was granted to a session without a sandbox.
-    #[error("ports and sockets cannot be granted without a sandbox")]
-    GrantWithoutSandbox,
-    /// The engine is shutting down.
-    #[error("Kotak is shutting down")]
-    Closing,
-    /// It runs still.
-    #[error("the session still runs")]
-    StillRuns,
-    /// It has no terminal any more.
-    #[error("the session has ended")]
-    Ended,
-    /// It has no terminal yet.
-    #[error("the session is still starting")]
-    Starting,
-    /// The terminal refused.
-    #[error("the terminal cannot be {0}")]
-    Terminal(&'static str, #[source] std::io::Error),
-}
-
-impl Coded for RequestError {
-    fn code(&self) -> &'static str {
-        match self {
-            Self::RelativeWorkdir(_) => "WORKDIR_RELATIVE",
-            Self::WorkdirMissing(_) => "WORKDIR_MISSING",
-            Self::NetworkWithoutSandbox | Self::GrantWithoutSandbox | Self::ExecWithoutSandbox => {
-                "FIELD_NOT_ENFORCED"
-            }
-            Self::Closing => "SHUTTING_DOWN",
-            Self::StillRuns => "SESSION_RUNNING",
-            Self::Ended => "SESSION_ENDED",
-            Self::Starting => "SESSION_STARTING",
-            Self::Terminal(..) => "TERMINAL_FAILED",
-        }
-    }
-
-    fn fix(&self) -> Option<Fix> {
-        Some(Fix::words(match self {
-            Self::RelativeWorkdir(_) => "Give the whole path, from the root.",
-            Self::WorkdirMissing(_) => "Choose a folder that exists.",
-            Self::NetworkWithoutSandbox => "Choose the native backend, or leave the network out.",
-            Self::ExecWithoutSandbox => {
-                "Choose the native backend, or let programs run wherever they lie."
-            }
-            Self::GrantWithoutSandbox => {
-                "Leave them out: without a sandbox the program has every port and socket that you \
-                 have."
-            }
-            Self::Closing => "Start Kotak again.",
-            Self::StillRuns => "Close the session first.",
-            Self::Ended | Self::Terminal(..) => "Start a new session.",
-            Self::Starting => "Wait until the session is ready.",
-        }))
-    }
-}
 
 /// A request that was looked at, and can be launched.
 struct Checked {
@@ -333,43 +265,6 @@ impl Shared {
         Ok(session.info())
     }
 
-    /// Keeps what was approved for a session before its restart for the session that takes its place.
-    async fn approve_again(
-        &self,
-        id: &str,
-        workspace: &str,
-        approved: &[AbsPath],
-    ) -> Result<(), Problem> {
-        for folder in approved {
-            let start = GrantStart {
-                grant: Grant::Exec(folder.clone()),
-                session_id: Some(id.to_owned()),
-                workspace: workspace.to_owned(),
-            };
-            let store = Arc::clone(&self.store);
-            blocking(move || store.add_grant(start)).await?;
-        }
-        Ok(())
-    }
-
-    /// Before a session is torn down, and its own grants with it: what a restart takes along.
-    fn remember_approved(&self, session: &Session) {
-        let id = session.id();
-        if !self.networks.exec.restricts(&id) {
-            return;
-        }
-        let own = self
-            .networks
-            .grants()
-            .into_iter()
-            .filter(|grant| grant.session_id.as_ref() == Some(&id));
-        let folders = own.filter_map(|grant| match grant.grant() {
-            Some(Grant::Exec(folder)) => Some(folder),
-            Some(Grant::PortIn(_) | Grant::PortOut(_) | Grant::Socket(_)) | None => None,
-        });
-        session.approve(folders.collect());
-    }
-
     async fn start(
         self: &Arc<Self>,
         session: &Arc<Session>,
@@ -503,15 +398,6 @@ impl Shared {
         }
         session.done().await;
         Ok(())
-    }
-
-    pub(super) async fn restart(self: &Arc<Self>, id: &str) -> Result<SessionInfo, Problem> {
-        let old = self.session(id)?;
-        let request = old.info().request;
-        self.close(id).await?;
-        let fresh = self.launch_with(request, old.approved()).await?;
-        self.dismiss(id)?;
-        Ok(fresh)
     }
 
     pub(super) fn dismiss(&self, id: &str) -> Result<(), Problem> {

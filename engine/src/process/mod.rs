@@ -94,9 +94,3 @@ pub(crate) fn hurry_for_test() {
 pub(crate) fn forbid_cgroups_for_test() {
     cgroup::FORBIDDEN.store(true, std::sync::atomic::Ordering::SeqCst);
 }
-
-/// A connected pair of control sockets: the engine's end and a stand-in guard's.
-#[cfg(all(test, target_os = "linux"))]
-pub(crate) fn control_pair_for_test() -> (std::os::fd::OwnedFd, std::os::fd::OwnedFd) {
-    control_pair().unwrap()
-}

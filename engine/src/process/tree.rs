@@ -393,7 +393,7 @@ async fn freeze_by_guard(link: &GuardLink) -> Result<(), TreeError> {
 }
 
 /// A connected pair of control sockets: the engine's end and the guard's.
-pub(super) fn control_pair() -> Result<(OwnedFd, OwnedFd), LaunchError> {
+pub(crate) fn control_pair() -> Result<(OwnedFd, OwnedFd), LaunchError> {
     use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
     socketpair(
         AddressFamily::Unix,

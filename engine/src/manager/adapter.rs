@@ -1,6 +1,6 @@
 //! The adapters: how a checked spec becomes a running tree under one backend.
 
-use super::exec_grants::Joined;
+use super::exec_grants::{Joined, leave_out};
 use super::host::{HostView, own_namespaces};
 use super::network::PreparedNetwork;
 use crate::backend::{
@@ -244,6 +244,7 @@ impl NativeSandboxAdapter {
         bridge: BridgeChoice,
         host: &HostView,
         report: &HostReport,
+        joined: Option<Vec<Joined>>,
     ) -> Result<Prepared, Problem> {
         let context = host
             .context(report.facts.clone())
@@ -267,7 +268,7 @@ impl NativeSandboxAdapter {
             plan: Box::new(plan),
             network,
             from: Box::new((spec.clone(), bridge)),
-            exec: None,
+            exec: joined.map(|joined| leave_out(joined, policy.exec())),
         })
     }
 

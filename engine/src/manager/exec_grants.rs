@@ -4,6 +4,7 @@
 use super::host::HostView;
 use crate::api::{ExecGrant, ExecStanding, GrantInfo};
 use crate::error::{Coded, Fix, Problem};
+use crate::policy::ExecPolicy;
 use crate::spec::{AbsPath, Grant, GrantKind, ValidExec, ValidSpec};
 use crate::store::Store;
 use std::collections::HashMap;
@@ -62,6 +63,9 @@ pub(super) enum ExecFolderError {
         #[source]
         source: io::Error,
     },
+    /// The session's policy has no use for it.
+    #[error("{0}")]
+    LeftOut(String),
     /// It was kept by another version of Kotak.
     #[error("this version of Kotak cannot read the grant")]
     Unknown,
@@ -78,6 +82,7 @@ impl Coded for ExecFolderError {
             Self::System(_) => "EXEC_FOLDER_NEEDLESS",
             Self::Kotak(_) => "EXEC_FOLDER_IS_KOTAKS",
             Self::Unreadable { .. } => "EXEC_FOLDER_UNREADABLE",
+            Self::LeftOut(_) => "EXEC_FOLDER_LEFT_OUT",
             Self::Unknown => "GRANT_UNREADABLE",
         }
     }
@@ -98,6 +103,7 @@ impl Coded for ExecFolderError {
             Self::System(_) => "Nothing needs doing.",
             Self::Kotak(_) => "Choose another folder.",
             Self::Unreadable { .. } => "Choose a folder that you may read.",
+            Self::LeftOut(_) => "Revoke it, or choose a folder that the session can write.",
             Self::Unknown => "Revoke it, and approve the folder again.",
         }))
     }
@@ -219,6 +225,21 @@ pub(super) fn join(spec: &mut ValidSpec, store: &Store, host: &HostView) -> Opti
         Joined { grant, outcome }
     });
     Some(joined.collect())
+}
+
+/// The same, as the policy took them: what it left out is not in force, with its reason.
+pub(super) fn leave_out(mut joined: Vec<Joined>, policy: Option<&ExecPolicy>) -> Vec<Joined> {
+    let left_out = policy.map_or(&[][..], ExecPolicy::left_out);
+    for each in &mut joined {
+        let folder = match each.grant.grant() {
+            Some(Grant::Exec(folder)) => folder,
+            Some(Grant::PortIn(_) | Grant::PortOut(_) | Grant::Socket(_)) | None => continue,
+        };
+        if let Some((_, why)) = left_out.iter().find(|(path, _)| *path == folder) {
+            each.outcome = Err(ExecFolderError::LeftOut(why.clone()).problem());
+        }
+    }
+    joined
 }
 
 /// What each running session was launched with.

@@ -124,10 +124,14 @@ impl SandboxManager {
                 shared.networks.check(spec.grants())?;
                 let asked = spec.clone();
                 let joined = shared.networks.join_exec(&mut spec, &shared.host);
-                let mut prepared =
-                    NativeSandboxAdapter::prepare(&spec, bridge, &shared.host, &report)?;
-                if let Prepared::Native { exec, from, .. } = &mut prepared {
-                    *exec = joined;
+                let mut prepared = NativeSandboxAdapter::prepare(
+                    &spec,
+                    bridge,
+                    &shared.host,
+                    &report,
+                    joined,
+                )?;
+                if let Prepared::Native { from, .. } = &mut prepared {
                     from.0 = asked;
                 }
                 Ok(prepared)

@@ -27,6 +27,14 @@ pub struct ExecPolicy {
     pub(crate) left_out: Vec<(AbsPath, String)>,
 }
 
+impl ExecPolicy {
+    /// Approved trees that make no sense in this session, with why.
+    #[must_use]
+    pub fn left_out(&self) -> &[(AbsPath, String)] {
+        &self.left_out
+    }
+}
+
 /// Directories of the system's programs.
 const PROGRAM_DIRS: [&str; 4] = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"];
 

@@ -270,7 +270,10 @@ fn the_listings_are_as_committed() {
         (SeccompArch::Aarch64, "aarch64"),
     ] {
         let mut text = String::new();
-        for (at, insn) in seccomp_program(arch, SeccompWants::default())[0].iter().enumerate() {
+        for (at, insn) in seccomp_program(arch, SeccompWants::default())[0]
+            .iter()
+            .enumerate()
+        {
             let BpfInsn { jt, jf, k, .. } = *insn;
             let line = match insn.code {
                 0x20 => format!("ld [{k}]"),

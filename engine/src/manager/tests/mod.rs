@@ -1,6 +1,7 @@
 //! The whole engine against the real guard and the real bubblewrap.
 
 mod crash;
+mod files;
 mod forwards;
 mod hung;
 mod launch;

@@ -161,7 +161,7 @@ fn the_session_ends_with_its_guard() {
         "{row}"
     );
     // Nothing writes any more.
-    field.prepare("rm tick");
+    field.prepare("rm -f tick");
     std::thread::sleep(std::time::Duration::from_millis(200));
     assert!(!field.work().join("tick").exists());
 }

@@ -22,10 +22,7 @@ fn refused_in(prepare: &str, attempts: &[&str]) {
                         .as_ref()
                         .is_some_and(|content| content.windows(4).any(|part| part == b"evil"))
                 })
-                .filter(|(path, _)| {
-                    let path = path.to_string_lossy();
-                    path.contains("hooks/") || path.ends_with("config") || path.ends_with(".git")
-                })
+                .filter(|(path, _)| path.components().any(|part| part.as_os_str() == ".git"))
                 .count()
         };
         assert_eq!(

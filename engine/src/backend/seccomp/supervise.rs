@@ -155,3 +155,6 @@ fn staged_closes() -> Vec<BpfInsn> {
 fn notify() -> BpfInsn {
     verdict(0x7FC0_0000)
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@
 //! afterwards. What it cannot find out it refuses.
 
 mod answer;
+mod bare;
 mod call;
 mod caller;
 mod exec;

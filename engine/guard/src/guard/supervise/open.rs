@@ -162,7 +162,7 @@ fn open_new(
         return Err(Errno::ENOENT.into());
     }
     if let Some(file) = judged.entry(entry, Deed::MakeFile, FileAction::Create)? {
-        return stage(caller, judged, staging, entry, None, file, wish);
+        return stage(caller, staging, entry, None, file, wish);
     }
     set_umask(caller)?;
     // A new regular file keeps nobody waiting.
@@ -191,7 +191,7 @@ fn open_present(
     if wish.writes() && kind(found) != libc::S_IFDIR {
         judged.content_of(found, &entry.path(), FileAction::WriteData)?;
         if let Some(file) = judged.entry(entry, Deed::Write, FileAction::WriteData)? {
-            return stage(caller, judged, staging, entry, Some(found), file, wish);
+            return stage(caller, staging, entry, Some(found), file, wish);
         }
     }
     judged.may_open_in_proc(caller, entry)?;
@@ -275,7 +275,6 @@ fn open_thing(
 /// The content of what is opened is judged when it is closed.
 fn stage(
     caller: &Caller<'_>,
-    judged: &Judged<'_>,
     staging: &mut Staging,
     entry: &Entry,
     found: Option<&FileStat>,
@@ -291,8 +290,8 @@ fn stage(
     }
     set_umask(caller)?;
     let keep = found.is_some() && !wish.has(libc::O_TRUNC);
-    let (opened, number) =
-        staging.open(caller, judged, entry, file, keep, (wish.flags, wish.mode))?;
+    let as_asked = (wish.flags, wish.mode);
+    let (opened, number) = staging.open(caller, entry, file, keep, as_asked)?;
     Ok(Answer::Descriptor {
         opened,
         number: Some(number),

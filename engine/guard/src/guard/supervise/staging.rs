@@ -12,7 +12,7 @@ use super::{
     walk::Entry,
 };
 use kotak_guard::{
-    judge::rules::GitFile,
+    judge::rules::{Deed, GitFile},
     proto::{FileAction, FileNode, Rule, STAGED_DESCRIPTORS},
 };
 use nix::{
@@ -23,7 +23,7 @@ use nix::{
     },
 };
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{Seek, SeekFrom, Write},
     os::fd::{AsFd, OwnedFd},
 };
@@ -51,7 +51,6 @@ impl Staging {
     pub(super) fn open(
         &mut self,
         caller: &Caller<'_>,
-        judged: &Judged<'_>,
         entry: &Entry,
         file: GitFile,
         keep: bool,
@@ -96,7 +95,6 @@ impl Staging {
             file,
             mode: present.map_or(mode & !caller.umask()? & 0o777, |present| present.mode),
         };
-        judged.verdict(&staged.entry.path(), kotak_guard::judge::rules::Deed::Write);
         self.0.push(staged);
         Ok((opened, number))
     }
@@ -119,7 +117,16 @@ impl Staging {
         if !staged.is_open() {
             return Ok(Answer::Continue);
         }
+        let others = staged.is_open_elsewhere();
         caller.still_waits()?;
+        if others {
+            // A shell's redirection: what is written comes after this, and through a number whose
+            // close cannot be seen.
+            let reason = "a file of git's that is written through a copy of its descriptor";
+            let rule = Rule::Git(reason.to_owned());
+            let action = FileAction::WriteData;
+            return Err(refused(action, staged.entry.path(), rule));
+        }
         staged.settle(judged)?;
         Ok(Answer::Continue)
     }
@@ -134,6 +141,21 @@ impl Staged {
         held_at(self.group, self.number) == Some(node(&copy))
     }
 
+    /// Whether the writer has it open at another number too; if that cannot be told, it may be.
+    fn is_open_elsewhere(&self) -> bool {
+        let Ok(copy) = fstat(&self.copy) else {
+            return true;
+        };
+        let Ok(list) = fs::read_dir(format!("/proc/{}/fd", self.group)) else {
+            return true;
+        };
+        list.flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .any(|number: u32| {
+                number != self.number && held_at(self.group, number) == Some(node(&copy))
+            })
+    }
+
     fn settle(self, judged: &Judged<'_>) -> Result<(), Stop> {
         let mut copy = File::from(self.copy);
         copy.seek(SeekFrom::Start(0))
@@ -145,7 +167,7 @@ impl Staged {
             dir_path: super::caller::path_of(self.entry.dir.as_fd())?,
             ..self.entry
         };
-        let deed = kotak_guard::judge::rules::Deed::MakeFile;
+        let deed = Deed::MakeFile;
         if judged.entry(&now, deed, FileAction::WriteData)? != Some(self.file) {
             return Err(undecided("its directory was moved while it was written"));
         }
@@ -168,6 +190,5 @@ fn free_number(caller: &Caller<'_>) -> Result<u32, Stop> {
     STAGED_DESCRIPTORS
         .into_iter()
         .find(|number| held_at(tid, *number).is_none())
-        .ok_or_else(|| Errno::EMFILE.into())
-        .map_err(|_: Stop| Stop::Errno(Errno::EMFILE))
+        .ok_or(Stop::Errno(Errno::EMFILE))
 }

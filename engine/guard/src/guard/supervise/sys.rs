@@ -342,8 +342,9 @@ pub(crate) fn thread_id() -> i32 {
 
 /// Interrupts a system call of a thread of this process.
 pub(crate) fn interrupt(thread: i32) {
+    let own = nix::unistd::getpid().as_raw();
     if thread > 0 {
         // SAFETY: takes numbers only; a thread that is gone gives ESRCH.
-        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, CALL_OFF) };
+        unsafe { libc::syscall(libc::SYS_tgkill, own, thread, CALL_OFF) };
     }
 }

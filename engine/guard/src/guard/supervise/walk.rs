@@ -55,6 +55,10 @@ pub(super) struct Entry {
 
 /// What a path that is followed to its end leads to.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it lives on the stack for one call, and nearly always is the large one"
+)]
 pub(super) enum Target {
     /// A name, and what stands there; never a symlink.
     Entry(Entry, Option<FileStat>),

@@ -1,3 +1,7 @@
 //! Names and paths under rules. REQ BW-5, SP-1.
 
+mod git;
 mod names;
+mod native;
+mod paths;
+mod programs;

@@ -1,0 +1,191 @@
+//! Git inside: everyday work goes on, and nothing that makes git run a program is left behind.
+
+use crate::harness::{Output, User, Workspace, users};
+use kotak_guard::proto::{ExitStatus, Rule};
+use std::fs;
+
+fn every_user(test: impl Fn(User)) {
+    users().iter().for_each(|user| test(*user));
+}
+
+fn workspace(user: User) -> Workspace {
+    Workspace::new(user, |_, rules| rules.git = true)
+}
+
+const SETTINGS: &str = "export HOME=$PWD GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=a \
+    GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b \
+    GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=protocol.file.allow GIT_CONFIG_VALUE_0=always; \
+    set -e\n";
+
+fn git(workspace: &mut Workspace, script: &str) -> Output {
+    workspace.sh(&format!("{SETTINGS}{script}"))
+}
+
+fn works(workspace: &mut Workspace, script: &str) {
+    let output = git(workspace, script);
+    assert_eq!(
+        output.status,
+        ExitStatus::Code(0),
+        "{script}: {}",
+        output.stderr
+    );
+}
+
+const REPOSITORY: &str = "git init -q r && cd r && echo x > f && git add f && git commit -qm one";
+
+#[test]
+fn everyday_git_works() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        works(&mut workspace, REPOSITORY);
+        works(
+            &mut workspace,
+            "git clone -q r c && cd c && git config user.name me && git pull -q",
+        );
+        works(
+            &mut workspace,
+            "cd c && git remote add other ../r && git fetch -q other",
+        );
+        works(
+            &mut workspace,
+            "cd c && git checkout -qb b && git branch -q -u origin/HEAD b",
+        );
+        works(
+            &mut workspace,
+            "cd r && git worktree add -q ../w && cd ../w && echo y > g && \
+            git add g && git commit -qm two && git status && git worktree list",
+        );
+        works(
+            &mut workspace,
+            "git init -q s && cd s && git submodule add -q ../r sub/r && \
+            git commit -qm sub && git submodule update --init -q && cd sub/r && git status",
+        );
+        works(
+            &mut workspace,
+            "git clone -q --recurse-submodules s t && cd t/sub/r && git log -1",
+        );
+        works(
+            &mut workspace,
+            "cd r && git worktree remove ../w && git gc -q && cd .. && rm -rf c",
+        );
+        works(
+            &mut workspace,
+            "cd r && git branch hooks && git config --unset user.name || true",
+        );
+    });
+}
+
+/// An attempt that leaves no hook and no setting.
+#[test]
+fn hooks_and_settings_that_run_programs_are_refused_in_every_way() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        works(&mut workspace, REPOSITORY);
+        for attempt in [
+            "echo x > r/.git/hooks/pre-commit",
+            "mkdir -p g/hooks && echo x > g/hooks/pre-commit && mv g/hooks/pre-commit r/.git/hooks/",
+            "cp r/.git/hooks/pre-commit.sample r/.git/hooks/pre-commit",
+            "mv r/.git/hooks/pre-commit.sample r/.git/hooks/pre-commit",
+            "ln r/.git/hooks/pre-commit.sample r/.git/hooks/pre-commit",
+            "ln -s x r/.git/hooks/pre-commit",
+            "mv r/.git/hooks r/.git/h",
+            "mkdir l && git init -q l && mv l/.git l/g && echo x > l/g/hooks/update && mv l/g l/.git",
+            "mkdir -p n/h/hooks && echo x > n/h/hooks/post-checkout && mv n/h n/.git",
+            "mkdir -p m/h && printf '[core]\\n\\tfsmonitor = /x\\n' > m/h/config && mv m/h m/.git",
+            "cd r && git config core.fsmonitor /x",
+            "cd r && git config core.hooksPath /x",
+            "cd r && git config alias.x '!x'",
+            "printf '[core]\\n\\tfsmonitor = /x\\n' > r/.git/config",
+            "printf '[core]\\n\\tfsmonitor = /x\\n' >> r/.git/config",
+            "printf '[core]\\n\\tfsmonitor = /x\\n' > e; mv e r/.git/config",
+            "printf '[core]\\n\\tfsmonitor = /x\\n' > e2; ln -f e2 r/.git/config",
+            "ln -s ../e r/.git/config.worktree",
+            "mkdir k && ln -s ../r/.git k/.git",
+            "mkdir k2 && echo 'gitdir: ../evil' > k2/.git",
+            "mkdir k3 && echo 'gitdir: /tmp/x/.git' > k3/.git",
+            "mkdir k4 && mkfifo k4/.git",
+            "mkdir -p r/.git/worktrees/w && echo /evil > r/.git/worktrees/w/commondir",
+        ] {
+            // A shell does not tell that closing what it redirected to has failed.
+            git(&mut workspace, attempt);
+            let told = workspace.violation();
+            assert!(matches!(told.rule, Rule::Git(_)), "{attempt}: {told:?}");
+        }
+        for name in workspace.names() {
+            let is_hook = name.contains(".git/hooks/") && !name.ends_with(".sample");
+            assert!(!is_hook, "{name}");
+            if name.ends_with(".git/config") {
+                let text = fs::read_to_string(workspace.dir.join(&name)).unwrap();
+                assert!(!text.contains("/x"), "{name}: {text}");
+            }
+        }
+    });
+}
+
+#[test]
+fn who_holds_the_file_that_became_a_configuration_cannot_change_it() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        works(&mut workspace, REPOSITORY);
+        let evil = r"[core]\n\tfsmonitor = /evil\n";
+        // By rename, by a directory that becomes one, and by a descriptor in another process.
+        let found = workspace.perl(&format!(
+            r#"sub put {{ my ($f) = @_; syswrite($f, "{evil}"); }}
+               open(my $a, '>', 'r/.git/config.lock') or die; syswrite($a, "[user]\n\tname = x\n");
+               print errno(rename('r/.git/config.lock', 'r/.git/config')), ' ';
+               put($a);
+               mkdir 'm'; mkdir 'm/h'; open(my $b, '>', 'm/h/config') or die;
+               print errno(rename('m/h', 'm/.git')), ' ';
+               put($b);
+               sysopen(my $c, 'r/.git/config', O_WRONLY|O_TRUNC) or die "open $!";
+               syswrite($c, "[user]\n\tname = y\n");
+               pipe(my $r, my $w) or die; my $child = fork();
+               if (!$child) {{ close($w); sysread($r, my $end, 1); put($c); exit 0; }}
+               print errno(close($c));
+               close($w); waitpid($child, 0);"#
+        ));
+        assert_eq!(found, "ok ok ok");
+        for name in ["r/.git/config", "m/.git/config"] {
+            let text = fs::read_to_string(workspace.dir.join(name)).unwrap();
+            assert!(!text.contains("evil"), "{name}: {text}");
+        }
+        let text = fs::read_to_string(workspace.dir.join("r/.git/config")).unwrap();
+        assert_eq!(text, "[user]\n\tname = y\n");
+    });
+}
+
+#[test]
+fn a_repository_by_another_name_is_judged_as_one() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        works(&mut workspace, REPOSITORY);
+        works(
+            &mut workspace,
+            "git clone -q --bare r b.git && git init -q --bare e.git && cd r && \
+            git push -q ../e.git HEAD:refs/heads/x && cd ../b.git && git config user.name me && \
+            git log -1",
+        );
+        // Directories that are none may have such names.
+        works(
+            &mut workspace,
+            "mkdir -p src/hooks refs && echo x > src/hooks/use && echo y > config",
+        );
+        let evil = "printf '[core]\\n\\tfsmonitor = /x\\n'";
+        for attempt in [
+            "echo x > b.git/hooks/update",
+            "mkdir h && echo x > h/update && rmdir e.git/branches; rm -rf e.git/hooks; mv h e.git/hooks",
+            &format!("{evil} > c; mv c b.git/config"),
+            &format!("cd b.git && git config core.fsmonitor /x"),
+            &format!("mkdir -p f/objects f/refs && {evil} > f/config && echo ref: x > f/HEAD"),
+            "mkdir -p g/hooks g/objects && echo x > g/hooks/update && echo ref: x > g/HEAD && mkdir g/refs",
+            "mkdir -p i/objects i/o && ln -s /tmp i/hooks && echo ref: x > i/HEAD && mv i/o i/refs",
+        ] {
+            git(&mut workspace, attempt);
+            let told = workspace.violation();
+            assert!(matches!(told.rule, Rule::Git(_)), "{attempt}: {told:?}");
+        }
+        assert!(!workspace.names().contains("e.git/hooks/update"));
+        let text = fs::read_to_string(workspace.dir.join("b.git/config")).unwrap();
+        assert!(text.contains("name = me") && !text.contains("/x"), "{text}");
+    });
+}

@@ -1,0 +1,99 @@
+//! Which programs run. REQ BW-6.
+
+use crate::harness::{User, Workspace, users};
+use kotak_guard::proto::{Check, ExecPlan, ExitStatus, FileAction, Rule, Setup};
+
+fn every_user(test: impl Fn(User)) {
+    users().iter().for_each(|user| test(*user));
+}
+
+fn trees(list: &[&str]) -> Vec<Vec<u8>> {
+    list.iter()
+        .map(|path| {
+            std::fs::canonicalize(path)
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .into()
+        })
+        .collect()
+}
+
+fn restricted(user: User, change: impl Fn(&mut ExecPlan)) -> Result<Workspace, Check> {
+    let with = |setup: &mut Setup| {
+        let mut plan = ExecPlan {
+            allowed: trees(&["/usr", "/bin", "/lib"]),
+            denied: vec![],
+        };
+        change(&mut plan);
+        setup.exec = Some(plan);
+    };
+    Workspace::try_new(user, |_, _| {}, with)
+}
+
+#[test]
+fn a_program_in_a_writable_directory_does_not_run_and_is_told() {
+    every_user(|user| {
+        let mut workspace = restricted(user, |_| {}).unwrap();
+        assert!(workspace.report.exec_restricted);
+        let output = workspace.sh("cp /bin/true t && ./t");
+        assert_eq!(output.status, ExitStatus::Code(126), "{}", output.stderr);
+        let told = workspace.violation();
+        assert_eq!((told.action, told.rule), (FileAction::Exec, Rule::Exec));
+        assert_eq!(told.path, workspace.path("t"));
+        assert!(!told.observed);
+        // What is allowed runs, files move between directories, and scripts are read.
+        let script = "true && mkdir a b && echo 'echo x' > a/f && mv a/f b/f && sh b/f";
+        assert_eq!(workspace.sh(script).stdout, "x\n");
+    });
+}
+
+#[test]
+fn a_granted_tree_runs_its_programs() {
+    every_user(|user| {
+        let mut workspace = Workspace::try_new(
+            user,
+            |_, _| {},
+            |setup| {
+                let root = setup.files.as_ref().unwrap().roots[0].clone();
+                let mut allowed = trees(&["/usr", "/bin", "/lib"]);
+                allowed.push(root);
+                setup.exec = Some(ExecPlan {
+                    allowed,
+                    denied: vec![],
+                });
+            },
+        )
+        .unwrap();
+        let output = workspace.sh("cp /bin/true t && ./t");
+        assert_eq!(output.status, ExitStatus::Code(0), "{}", output.stderr);
+    });
+}
+
+#[test]
+fn a_denied_program_in_an_allowed_tree_does_not_run() {
+    every_user(|user| {
+        let mut workspace = restricted(user, |plan| {
+            plan.denied = vec![b"/usr/bin/env".to_vec(), b"/nonexistent".to_vec()];
+        })
+        .unwrap();
+        let output = workspace.sh("/usr/bin/env true");
+        assert_eq!(output.status, ExitStatus::Code(126), "{}", output.stderr);
+        let told = workspace.violation();
+        assert_eq!((told.action, told.rule), (FileAction::Exec, Rule::Exec));
+        assert!(told.observed);
+        // Its neighbours run.
+        assert_eq!(
+            workspace.sh("/usr/bin/id -u && ls /").status,
+            ExitStatus::Code(0)
+        );
+    });
+}
+
+#[test]
+fn an_allowed_tree_that_is_not_there_is_a_refusal() {
+    every_user(|user| {
+        let refused = restricted(user, |plan| plan.allowed.push(b"/nonexistent".to_vec()));
+        assert_eq!(refused.err().unwrap().name, "exec-restriction");
+    });
+}

@@ -5,3 +5,4 @@ mod names;
 mod native;
 mod paths;
 mod programs;
+mod race;

@@ -6,3 +6,4 @@ mod native;
 mod paths;
 mod programs;
 mod race;
+mod refusals;

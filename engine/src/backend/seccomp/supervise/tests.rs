@@ -1,5 +1,5 @@
+use super::super::seccomp_program;
 use super::super::tests::{BOTH, Call, Verdict, args, line, run};
-use super::super::{EPERM, seccomp_program};
 use super::*;
 use crate::golden;
 use Verdict::{Allow, Errno, Wait};
@@ -116,6 +116,22 @@ fn requests_that_make_or_remove_a_name_are_refused() {
 }
 
 #[test]
+fn a_program_cannot_hide_its_memory() {
+    for arch in BOTH {
+        let nr = arch.table().supervised.prctl;
+        for high in GARBAGE {
+            let hide = args(4 | high, 0, 0);
+            assert_eq!(verdict_of(arch, FILES, nr, hide), Errno(EPERM));
+            // To show it, to ask, PR_SET_NAME, PR_SET_NO_NEW_PRIVS.
+            for (option, value) in [(4, 1), (3, 0), (15, 0x1000), (38, 1)] {
+                let args = args(option | high, value, 0);
+                assert_eq!(verdict_of(arch, FILES, nr, args), Allow);
+            }
+        }
+    }
+}
+
+#[test]
 fn the_waiting_listings_are_as_committed() {
     for (arch, name) in [
         (SeccompArch::X86_64, "x86_64"),
@@ -150,6 +166,14 @@ fn the_waiting_numbers_agree_with_the_c_library() {
         ("chmod", libc::SYS_chmod),
         ("fchmod", libc::SYS_fchmod),
         ("mknod", libc::SYS_mknod),
+        ("setxattr", libc::SYS_setxattr),
+        ("lsetxattr", libc::SYS_lsetxattr),
+        ("fsetxattr", libc::SYS_fsetxattr),
+        ("removexattr", libc::SYS_removexattr),
+        ("lremovexattr", libc::SYS_lremovexattr),
+        ("fremovexattr", libc::SYS_fremovexattr),
+        ("setxattrat", 463),
+        ("removexattrat", 466),
         ("mkdirat", libc::SYS_mkdirat),
         ("mknodat", libc::SYS_mknodat),
         ("unlinkat", libc::SYS_unlinkat),
@@ -178,6 +202,7 @@ fn the_waiting_numbers_agree_with_the_c_library() {
     }
     assert_eq!(all.len(), known.len());
     assert_eq!(calls.close, number(libc::SYS_close));
+    assert_eq!(calls.prctl, number(libc::SYS_prctl));
     assert_eq!(calls.ioctl, number(libc::SYS_ioctl));
 }
 

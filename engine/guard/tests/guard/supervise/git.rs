@@ -175,7 +175,7 @@ fn a_repository_by_another_name_is_judged_as_one() {
             "echo x > b.git/hooks/update",
             "mkdir h && echo x > h/update && rmdir e.git/branches; rm -rf e.git/hooks; mv h e.git/hooks",
             &format!("{evil} > c; mv c b.git/config"),
-            &format!("cd b.git && git config core.fsmonitor /x"),
+            "cd b.git && git config core.fsmonitor /x",
             &format!("mkdir -p f/objects f/refs && {evil} > f/config && echo ref: x > f/HEAD"),
             "mkdir -p g/hooks g/objects && echo x > g/hooks/update && echo ref: x > g/HEAD && mkdir g/refs",
             "mkdir -p i/objects i/o && ln -s /tmp i/hooks && echo ref: x > i/HEAD && mv i/o i/refs",

@@ -89,7 +89,10 @@ impl Oracle {
             let same = read_file(path).is_some_and(|content| content == b"old\n");
             return (!same).then(|| format!("{shown} changed"));
         }
-        let excepted = below.starts_with("deep") && name.ends_with(".pem");
+        // A glob with a slash holds at any depth.
+        let parent = below.parent().and_then(Path::file_name);
+        let deep = parent.is_some_and(|parent| parent.eq_ignore_ascii_case("deep"));
+        let excepted = deep && name.ends_with(".pem");
         let forbidden = name == ".env" || name.ends_with(".key") || name.ends_with(".pem");
         if forbidden && !excepted {
             return Some(format!("{shown} is there"));

@@ -5,7 +5,8 @@ use kotak_tests::field::{Field, Rules};
 const GIT: &str = "export HOME=$PWD GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=t GIT_AUTHOR_EMAIL=t@example.com \
     GIT_COMMITTER_NAME=t GIT_COMMITTER_EMAIL=t@example.com; ";
 
-/// Each attempt fails inside and leaves the workspace as it was, and succeeds without a sandbox.
+/// Each attempt arms nothing and is in the history, and succeeds without a sandbox. What it leads
+/// to inside is not asked: a configuration is judged when it is closed, and no shell looks at that.
 #[track_caller]
 fn refused_in(prepare: &str, attempts: &[&str]) {
     for attempt in attempts {
@@ -13,7 +14,6 @@ fn refused_in(prepare: &str, attempts: &[&str]) {
         field.prepare(&format!("{GIT}{prepare}"));
         let before = field.inventory();
         let run = field.shell(&Rules::names(), &format!("{GIT}{attempt}"));
-        assert_ne!(run.outcome.code, 0, "`{attempt}` succeeded inside: {run:?}");
         let held: Vec<_> = field.inventory();
         let armed = |list: &[(std::path::PathBuf, Option<Vec<u8>>)]| {
             list.iter()
@@ -22,10 +22,7 @@ fn refused_in(prepare: &str, attempts: &[&str]) {
                         .as_ref()
                         .is_some_and(|content| content.windows(4).any(|part| part == b"evil"))
                 })
-                .filter(|(path, _)| {
-                    let path = path.to_string_lossy();
-                    path.contains("hooks/") || path.ends_with("config") || path.ends_with(".git")
-                })
+                .filter(|(path, _)| path.components().any(|part| part.as_os_str() == ".git"))
                 .count()
         };
         assert_eq!(

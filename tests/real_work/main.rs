@@ -97,19 +97,16 @@ impl Work {
     /// Runs a line under the standard dispatch, in the workspace.
     pub(crate) fn dispatched(&self, line: &str) -> Outcome {
         let call = self.field.stage().kotak();
-        let call = call.args([
-            "run",
-            "--backend",
-            "native",
-            "--profile",
-            "dispatch",
-            "--bind",
-        ]);
-        call.arg(self.field.work())
+        let call = call.args(["run", "--backend", "native", "--profile", "dispatch"]);
+        let mut call = call
+            .arg("--bind")
+            .arg(self.field.work())
             .arg("--ro-bind")
-            .arg(self.field.tools())
-            .args(["--", "/bin/sh", "-c", line])
-            .run()
+            .arg(self.field.tools());
+        if let Some(rust) = rust().filter(|rust| !rust.starts_with("/usr")) {
+            call = call.arg("--ro-bind").arg(rust);
+        }
+        call.args(["--", "/bin/sh", "-c", line]).run()
     }
 
     fn begin(&self) {

@@ -136,6 +136,7 @@ pub struct Expectation {
     /// Files that must hold exactly this.
     pub contents: Vec<FileCheck>,
     /// Directories in memory that belong to the session alone, where the guard may make sockets.
+    /// In the first it tries out the supervision of [`Setup::files`], which needs one.
     pub private: Vec<Vec<u8>>,
 }
 

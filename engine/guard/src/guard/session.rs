@@ -469,7 +469,13 @@ impl Session {
 
     fn say_bye(&mut self) {
         let deadline = Instant::now() + FAREWELL;
-        if self.say(&Event::Bye).is_err() {
+        let supervisor = self.ready.confinement.supervisor.as_ref();
+        let rest = supervisor.map(|it| it.journal.rest()).unwrap_or_default();
+        let mut last = rest
+            .into_iter()
+            .map(|violation| Event::Violation(Box::new(violation)))
+            .chain([Event::Bye]);
+        if last.any(|event| self.say(&event).is_err()) {
             return;
         }
         while self.sender.flush(&self.control).is_ok() && !self.sender.is_empty() {

@@ -214,6 +214,31 @@ impl Rules {
         }
     }
 
+    /// The directories in which a path would mean something to git if they were git directories
+    /// with another name (bare repositories): each as a length of the path. None where the rules
+    /// do not look at git.
+    #[must_use]
+    pub fn bare_candidates(&self, path: &[u8]) -> Vec<usize> {
+        if !self.git || !self.is_judged(path) {
+            return Vec::new();
+        }
+        let parts: Vec<&[u8]> = components(path).collect();
+        if place(&parts) != GitPlace::MaybeBare {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        let mut end = 0;
+        for (index, part) in parts.iter().enumerate() {
+            let is_last = index + 1 == parts.len();
+            let name = plain(part);
+            if name == b"hooks" || (is_last && BARE_PARTS.contains(&&name[..])) {
+                found.push(end);
+            }
+            end += 1 + part.len();
+        }
+        found
+    }
+
     fn anywhere(&self, path: &[u8], root: &[u8]) -> Option<Rule> {
         if self.anywhere.is_empty() {
             return None;
@@ -290,6 +315,16 @@ impl Rules {
         }
     }
 }
+
+/// What stands in a git directory and matters to git.
+const BARE_PARTS: [&[u8]; 6] = [
+    b"head",
+    b"config",
+    b"config.worktree",
+    b"commondir",
+    b"objects",
+    b"refs",
+];
 
 /// A file of git's that is judged by content, at its place.
 fn content(file: GitFile, deed: Deed) -> Verdict {

@@ -31,7 +31,7 @@ pub struct FileRules {
     /// Names, without `/`, that are protected like `protected` wherever they are met below a root.
     pub anywhere: Vec<Vec<u8>>,
     /// Whether what makes git run programs is protected in every repository, also in one that is
-    /// made inside: its hooks cannot be made; its configuration, its links to other git
+    /// made inside or is not called `.git`: its hooks cannot be made; its configuration, its links to other git
     /// directories and its `commondir` can be written only with harmless content
     /// (`crate::judge`).
     pub git: bool,
@@ -55,8 +55,10 @@ pub struct ExecPlan {
     /// Trees whose programs may run; absolute and canonical. One that does not exist is a refusal
     /// of the set-up.
     pub allowed: Vec<Vec<u8>>,
-    /// Programs that never run, though they lie in an allowed tree; the guard refuses them at
-    /// execve(2) by device and inode, and says so. One that does not exist is skipped.
+    /// Programs that never run, though they lie in an allowed tree: such a tree is allowed piece by
+    /// piece around them, so that what comes to stand beside them later does not run either. Where
+    /// execve(2) waits for the guard, it refuses them by device and inode too, and says so. One
+    /// that does not exist is skipped.
     pub denied: Vec<Vec<u8>>,
 }
 

@@ -4,8 +4,8 @@
 //! the kernel. The kernel takes flags and descriptors as 32 bits, so only the lower half counts.
 
 use super::{
-    BpfInsn, ENOSYS, SeccompArch, SeccompWants, allow, any_of, arg_low, errno, jump_at_least,
-    jump_set, load, own_calls, refuse_equal, verdict, when,
+    BpfInsn, ENOSYS, EPERM, SeccompArch, SeccompWants, allow, any_of, arg_low, errno,
+    jump_at_least, jump_equal, jump_set, load, own_calls, refuse_equal, verdict, when,
 };
 use kotak_guard::proto::STAGED_DESCRIPTORS;
 
@@ -13,6 +13,7 @@ use kotak_guard::proto::STAGED_DESCRIPTORS;
 pub(super) struct Calls {
     ioctl: u32,
     close: u32,
+    prctl: u32,
     /// With the index of the argument that holds the flags of open(2).
     open: &'static [(&'static str, u32, u32)],
     /// They wait whatever the arguments.
@@ -24,6 +25,7 @@ pub(super) struct Calls {
 pub(super) const X86_64: Calls = Calls {
     ioctl: 16,
     close: 3,
+    prctl: 157,
     open: &[("open", 2, 1), ("openat", 257, 2)],
     files: &[
         ("bind", 49),
@@ -38,6 +40,12 @@ pub(super) const X86_64: Calls = Calls {
         ("chmod", 90),
         ("fchmod", 91),
         ("mknod", 133),
+        ("setxattr", 188),
+        ("lsetxattr", 189),
+        ("fsetxattr", 190),
+        ("removexattr", 197),
+        ("lremovexattr", 198),
+        ("fremovexattr", 199),
         ("mkdirat", 258),
         ("mknodat", 259),
         ("unlinkat", 263),
@@ -55,8 +63,15 @@ pub(super) const X86_64: Calls = Calls {
 pub(super) const AARCH64: Calls = Calls {
     ioctl: 29,
     close: 57,
+    prctl: 167,
     open: &[("openat", 56, 2)],
     files: &[
+        ("setxattr", 5),
+        ("lsetxattr", 6),
+        ("fsetxattr", 7),
+        ("removexattr", 14),
+        ("lremovexattr", 15),
+        ("fremovexattr", 16),
         ("mknodat", 33),
         ("mkdirat", 34),
         ("unlinkat", 35),
@@ -73,11 +88,16 @@ pub(super) const AARCH64: Calls = Calls {
     exec: &[("execve", 221), ("execveat", 281)],
 };
 
-/// Answered as if the kernel did not have them. `openat2` has an older way to do the same, whose
-/// flags stand in a register. The guard makes files for its callers, and a Landlock domain of
+/// Answered as if the kernel did not have them. `openat2`, `setxattrat` and `removexattrat` have
+/// older ways to do the same, the first with its flags in a register. The guard makes files for its callers, and a Landlock domain of
 /// their own would not hold for it: who asks for one learns that there is none, and nobody
 /// believes in a confinement that the guard would lift.
-const ABSENT: [(&str, u32); 2] = [("openat2", 437), ("landlock_create_ruleset", 444)];
+const ABSENT: [(&str, u32); 4] = [
+    ("openat2", 437),
+    ("landlock_create_ruleset", 444),
+    ("setxattrat", 463),
+    ("removexattrat", 466),
+];
 
 /// `O_PATH` (asm-generic/fcntl.h): the same on both architectures, as are the others here.
 const O_PATH: u32 = 0x20_0000;
@@ -114,6 +134,7 @@ pub(super) fn program(arch: SeccompArch, wants: SeccompWants) -> Option<Vec<BpfI
             program.extend(when(*nr, writing_opens(*flags)));
         }
         program.extend(when(calls.close, staged_closes()));
+        program.extend(when(calls.prctl, hiding()));
         program.extend(when(calls.ioctl, refuse_equal(1, &NAMING)));
         program.extend(any_of(
             ABSENT.iter().map(|(_, nr)| *nr).collect(),
@@ -151,7 +172,24 @@ fn staged_closes() -> Vec<BpfInsn> {
     ]
 }
 
+/// prctl(`PR_SET_DUMPABLE`, 0): a program that hides its memory hides what it asks for, and could
+/// make nothing any more. It is told so, and goes on unhidden or not at all.
+fn hiding() -> Vec<BpfInsn> {
+    const PR_SET_DUMPABLE: u32 = 4;
+    vec![
+        load(arg_low(0)),
+        jump_equal(PR_SET_DUMPABLE, 0, 3),
+        load(arg_low(1)),
+        jump_equal(0, 0, 1),
+        errno(EPERM),
+        allow(),
+    ]
+}
+
 /// `SECCOMP_RET_USER_NOTIF`
 fn notify() -> BpfInsn {
     verdict(0x7FC0_0000)
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,25 +2,26 @@ use super::*;
 use crate::golden;
 use proptest::prelude::*;
 
-const BOTH: [SeccompArch; 2] = [SeccompArch::X86_64, SeccompArch::Aarch64];
+pub(super) const BOTH: [SeccompArch; 2] = [SeccompArch::X86_64, SeccompArch::Aarch64];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+pub(super) enum Verdict {
     Allow,
+    Wait,
     Errno(u16),
 }
-use Verdict::{Allow, Errno};
+use Verdict::{Allow, Errno, Wait};
 
 /// What the kernel hands to the filter.
 #[derive(Debug, Clone, Copy)]
-struct Call {
-    arch: u32,
-    nr: u32,
-    args: [u64; 6],
+pub(super) struct Call {
+    pub(super) arch: u32,
+    pub(super) nr: u32,
+    pub(super) args: [u64; 6],
 }
 
 /// Runs a program as the kernel does (little-endian); anything out of bounds panics.
-fn run(program: &[BpfInsn], call: Call) -> Verdict {
+pub(super) fn run(program: &[BpfInsn], call: Call) -> Verdict {
     let word = |offset: u32| -> u32 {
         match offset {
             0 => call.nr,
@@ -42,10 +43,12 @@ fn run(program: &[BpfInsn], call: Call) -> Verdict {
             0x20 => accumulator = word(insn.k),
             0x05 => at += usize::try_from(insn.k).unwrap(),
             0x15 => branch(accumulator == insn.k),
+            0x35 => branch(accumulator >= insn.k),
             0x45 => branch(accumulator & insn.k != 0),
             0x06 => {
                 return match insn.k {
                     0x7FFF_0000 => Allow,
+                    0x7FC0_0000 => Wait,
                     errno => {
                         assert_eq!(errno & 0xFFFF_0000, 0x0005_0000);
                         Errno(u16::try_from(errno & 0xFFFF).unwrap())
@@ -70,7 +73,7 @@ fn verdict_of(arch: SeccompArch, nr: u32, args: [u64; 6]) -> Verdict {
     )
 }
 
-const fn args(first: u64, second: u64, third: u64) -> [u64; 6] {
+pub(super) const fn args(first: u64, second: u64, third: u64) -> [u64; 6] {
     [first, second, third, 0, 0, 0]
 }
 
@@ -263,6 +266,24 @@ fn everyday_calls_are_allowed() {
     }
 }
 
+pub(super) fn line(at: usize, insn: BpfInsn) -> String {
+    let BpfInsn { jt, jf, k, .. } = insn;
+    let line = match insn.code {
+        0x20 => format!("ld [{k}]"),
+        0x05 => format!("ja +{k}"),
+        0x15 => format!("jeq {k:#x}, +{jt}, +{jf}"),
+        0x35 => format!("jge {k:#x}, +{jt}, +{jf}"),
+        0x45 => format!("jset {k:#x}, +{jt}, +{jf}"),
+        0x06 => match k {
+            0x7FFF_0000 => "ret allow".to_owned(),
+            0x7FC0_0000 => "ret wait".to_owned(),
+            k => format!("ret errno {}", k & 0xFFFF),
+        },
+        other => panic!("{other}"),
+    };
+    format!("{at:3}  {line}\n")
+}
+
 #[test]
 fn the_listings_are_as_committed() {
     for (arch, name) in [
@@ -270,23 +291,8 @@ fn the_listings_are_as_committed() {
         (SeccompArch::Aarch64, "aarch64"),
     ] {
         let mut text = String::new();
-        for (at, insn) in seccomp_program(arch, SeccompWants::default())[0]
-            .iter()
-            .enumerate()
-        {
-            let BpfInsn { jt, jf, k, .. } = *insn;
-            let line = match insn.code {
-                0x20 => format!("ld [{k}]"),
-                0x05 => format!("ja +{k}"),
-                0x15 => format!("jeq {k:#x}, +{jt}, +{jf}"),
-                0x45 => format!("jset {k:#x}, +{jt}, +{jf}"),
-                0x06 => match k {
-                    0x7FFF_0000 => "ret allow".to_owned(),
-                    k => format!("ret errno {}", k & 0xFFFF),
-                },
-                other => panic!("{other}"),
-            };
-            text.push_str(&format!("{at:3}  {line}\n"));
+        for insn in &seccomp_program(arch, SeccompWants::default())[0] {
+            text.push_str(&line(text.lines().count(), *insn));
         }
         golden::check(&format!("seccomp-{name}.txt"), &text);
     }
@@ -356,5 +362,29 @@ proptest! {
                 prop_assert_eq!(found, Errno(ENOSYS));
             }
         }
+    }
+}
+
+#[test]
+fn memory_that_could_be_executed_is_refused_as_on_a_hardened_host_when_asked() {
+    let wants = SeccompWants {
+        close_memfd_exec: true,
+        ..SeccompWants::default()
+    };
+    for arch in BOTH {
+        let nr = arch.table().memfd_create;
+        let programs = seccomp_program(arch, wants);
+        assert_eq!(programs.len(), 1);
+        let verdict = |flags: u64| {
+            let args = args(0x1000, flags, 0);
+            let arch = arch.audit();
+            run(&programs[0], Call { arch, nr, args })
+        };
+        // None, CLOEXEC | ALLOW_SEALING, EXEC, and the bit in the upper half.
+        for flags in [0, 3, 0x10, 0x8 << 32] {
+            assert_eq!(verdict(flags), Errno(EACCES), "{flags:#x}");
+        }
+        assert_eq!(verdict(0x9 | 1 << 40), Allow);
+        assert_eq!(verdict_of(arch, nr, args(0x1000, 0, 0)), Allow);
     }
 }

@@ -128,6 +128,7 @@ fn one(dice: &mut Dice) -> (String, i64) {
     let dir = dice.one_of(&[cwd, cwd, cwd, 3, 4, 5, 6], cwd);
     let (a, b) = (first.as_ptr() as i64, second.as_ptr() as i64);
     let (creat, write) = (libc::O_CREAT, libc::O_WRONLY);
+    // Nobody waits for the other end of a FIFO.
     let flags = dice.one_of(
         &[
             creat | write,
@@ -146,7 +147,7 @@ fn one(dice: &mut Dice) -> (String, i64) {
             creat | write | libc::O_NOFOLLOW,
         ],
         creat,
-    );
+    ) | libc::O_NONBLOCK;
     let (name, number, registers): (&str, i64, [i64; 6]) = match dice.below(16) {
         0..=4 => (
             "openat",

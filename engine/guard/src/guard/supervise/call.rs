@@ -3,6 +3,7 @@
 use super::{
     Evidence,
     answer::{Answer, Stop, undecided},
+    attribute::{self, Whose},
     caller::Caller,
     exec::{Foreseen, GOES_ON, Programs},
     journal::Journal,
@@ -44,7 +45,8 @@ macro_rules! calls {
 calls! {
     SYS_openat SYS_truncate SYS_renameat SYS_renameat2 SYS_linkat SYS_symlinkat SYS_mknodat
     SYS_mkdirat SYS_unlinkat SYS_bind SYS_close SYS_fchmod SYS_fchmodat SYS_fchmodat2 SYS_execve
-    SYS_execveat
+    SYS_execveat SYS_setxattr SYS_lsetxattr SYS_fsetxattr SYS_removexattr SYS_lremovexattr
+    SYS_fremovexattr
 }
 
 /// Does what the caller asked for, if the rules let it.
@@ -75,6 +77,12 @@ pub(super) fn carry_out(caller: &Caller<'_>, parts: &mut Parts<'_>) -> Result<An
         // Without flags: the kernel's call has none.
         libc::SYS_fchmodat => make::mode(caller, &judged, Some(0), 1, 0),
         libc::SYS_fchmodat2 => make::mode(caller, &judged, Some(0), 1, caller.int(3)),
+        libc::SYS_setxattr => attribute::set(caller, &judged, Whose::Target),
+        libc::SYS_lsetxattr => attribute::set(caller, &judged, Whose::Entry),
+        libc::SYS_fsetxattr => attribute::set(caller, &judged, Whose::Descriptor),
+        libc::SYS_removexattr => attribute::remove(caller, &judged, Whose::Target),
+        libc::SYS_lremovexattr => attribute::remove(caller, &judged, Whose::Entry),
+        libc::SYS_fremovexattr => attribute::remove(caller, &judged, Whose::Descriptor),
         libc::SYS_execve => run(caller, parts, None, 0),
         libc::SYS_execveat => run(caller, parts, Some(0), 1),
         #[cfg(target_arch = "x86_64")]

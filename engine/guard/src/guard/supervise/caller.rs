@@ -14,6 +14,7 @@ use std::{
     cell::OnceCell,
     ffi::CString,
     fs,
+    io::Read,
     os::{
         fd::{AsRawFd, BorrowedFd, OwnedFd},
         unix::ffi::OsStrExt,
@@ -22,6 +23,9 @@ use std::{
 
 /// `PATH_MAX` (linux/limits.h), with the NUL.
 const PATH_BYTES: usize = 4096;
+
+/// Bytes of `/proc/TID/status` that hold the first lines, however long the name is.
+const STATUS_BYTES: usize = 512;
 
 /// Longest path of an executable that is reported, in bytes.
 const EXECUTABLE_BYTES: usize = 4096;
@@ -162,11 +166,14 @@ impl<'a> Caller<'a> {
         if let Some(status) = self.status.get() {
             return Ok(*status);
         }
-        let text = fs::read(format!("/proc/{}/status", self.call.tid));
+        let mut text = [0; STATUS_BYTES];
+        // One read: more would make the kernel tell more.
+        let read = fs::File::open(format!("/proc/{}/status", self.call.tid))
+            .and_then(|mut file| file.read(&mut text));
         self.still_waits()?;
-        let status = text
+        let status = read
             .ok()
-            .and_then(|text| parse_status(&text))
+            .and_then(|count| parse_status(text.get(..count)?))
             .ok_or_else(|| undecided("/proc does not tell who the program is"))?;
         Ok(*self.status.get_or_init(|| status))
     }

@@ -76,6 +76,11 @@ impl Journal {
         self.kinds().take(Instant::now(), most)
     }
 
+    /// Everything that has not been told, at the end.
+    pub(crate) fn rest(&self) -> Vec<Violation> {
+        self.kinds().take(Instant::now() + GATHER, usize::MAX)
+    }
+
     /// When something that is gathered is to be told, if anything is.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.kinds().next()

@@ -2,6 +2,7 @@
 
 use super::{
     answer::{Stop, refused, undecided},
+    bare,
     caller::{Caller, path_of},
     open::node,
     walk::{Entry, Settings, kind},
@@ -41,7 +42,13 @@ pub(super) struct Judged<'a> {
 
 impl Judged<'_> {
     pub(super) fn verdict(&self, path: &[u8], deed: Deed) -> Verdict {
-        self.rules.verdict(path, deed)
+        match self.rules.verdict(path, deed) {
+            Verdict::Allow => match bare::as_git(self.rules, path) {
+                Some(path) => self.rules.verdict(&path, deed),
+                None => Verdict::Allow,
+            },
+            other => other,
+        }
     }
 
     /// Refuses, lets be, or tells what the content decides.
@@ -56,7 +63,12 @@ impl Judged<'_> {
             self.dos_name(entry, &path, deed, action)?;
         }
         match self.verdict(&path, deed) {
-            Verdict::Allow => Ok(None),
+            Verdict::Allow => {
+                if deed.makes() {
+                    bare::check_completed(self, entry, action)?;
+                }
+                Ok(None)
+            }
             Verdict::Content(file) => Ok(Some(file)),
             Verdict::Refuse(rule) => Err(refused(action, path, rule)),
         }

@@ -10,6 +10,8 @@
 //! afterwards. What it cannot find out it refuses.
 
 mod answer;
+mod attribute;
+mod bare;
 mod call;
 mod caller;
 mod exec;
@@ -241,6 +243,8 @@ impl State {
                 drop(opened);
                 match injected {
                     Ok(number) => Reply::Value(i64::from(number)),
+                    // The number that it must have is beyond the caller's limit.
+                    Err(Errno::EBADF) => Reply::Error(libc::EMFILE),
                     Err(errno) => Reply::Error(errno as i32),
                 }
             }

@@ -3,6 +3,7 @@
 
 use super::{
     answer::{Stop, refused, undecided},
+    bare,
     install::refresh,
     judged::{Judged, making},
     walk::{Entry, joined, kind, stat_at},
@@ -38,11 +39,29 @@ pub(super) fn check_moved(judged: &Judged<'_>, old: &Entry, new: &Entry) -> Resu
             return Err(refused(FileAction::Rename, new_path, rule));
         }
     }
-    if !judged.rules.depends_on_place(&old_path, &new_path) {
+    let (old_git, new_git) = (
+        bare::as_git(judged.rules, &old_path),
+        bare::as_git(judged.rules, &new_path),
+    );
+    if old_git.is_none()
+        && new_git.is_none()
+        && !judged.rules.depends_on_place(&old_path, &new_path)
+    {
         return Ok(());
     }
+    let (old_path, new_path) = (old_git.unwrap_or(old_path), new_git.unwrap_or(new_path));
+    check_tree(judged, &top, &old_path, &new_path)
+}
+
+/// Judges all that lies below a directory, at `old` until now and from now on at `new`.
+pub(super) fn check_tree(
+    judged: &Judged<'_>,
+    top: &OwnedFd,
+    old: &[u8],
+    new: &[u8],
+) -> Result<(), Stop> {
     let mut search = Search { judged, names: 0 };
-    search.below(top, &old_path, &new_path, 0)
+    search.below(top.as_fd(), old, new, 0)
 }
 
 /// Whether something stands at a path below a directory, or stands in its way.
@@ -72,12 +91,18 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn below(&mut self, dir: OwnedFd, old: &[u8], new: &[u8], depth: u32) -> Result<(), Stop> {
+    fn below(
+        &mut self,
+        dir: BorrowedFd<'_>,
+        old: &[u8],
+        new: &[u8],
+        depth: u32,
+    ) -> Result<(), Stop> {
         if depth > MOST_DEPTH {
             return Err(too_much());
         }
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        let readable = match openat(&dir, ".", flags, Mode::empty()) {
+        let readable = match openat(dir, ".", flags, Mode::empty()) {
             Ok(readable) => readable,
             Err(Errno::EACCES | Errno::EPERM) => {
                 return Err(undecided("a directory in it cannot be looked into"));
@@ -96,7 +121,7 @@ impl Search<'_> {
             if self.names > MOST_NAMES {
                 return Err(too_much());
             }
-            let Some(found) = stat_at(dir.as_fd(), name)? else {
+            let Some(found) = stat_at(dir, name)? else {
                 continue;
             };
             let (old, new) = (joined(old, name), joined(new, name));
@@ -104,7 +129,7 @@ impl Search<'_> {
                 Verdict::Allow => {}
                 Verdict::Refuse(rule) => return Err(refused(FileAction::Rename, new, rule)),
                 Verdict::Content(file) => {
-                    if let Err(rule) = refresh(self.judged, dir.as_fd(), name, file, &new)? {
+                    if let Err(rule) = refresh(self.judged, dir, name, file, &new)? {
                         return Err(refused(FileAction::Rename, new, rule));
                     }
                 }
@@ -115,8 +140,13 @@ impl Search<'_> {
         }
         for name in directories {
             let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-            let next = openat(&dir, name.as_slice(), flags, Mode::empty())?;
-            self.below(next, &joined(old, &name), &joined(new, &name), depth + 1)?;
+            let next = openat(dir, name.as_slice(), flags, Mode::empty())?;
+            self.below(
+                next.as_fd(),
+                &joined(old, &name),
+                &joined(new, &name),
+                depth + 1,
+            )?;
         }
         Ok(())
     }

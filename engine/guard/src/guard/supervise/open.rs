@@ -19,7 +19,7 @@ use nix::{
     fcntl::{FcntlArg, OFlag, fcntl, openat},
     sys::stat::{FileStat, Mode, fstat, umask},
 };
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// How often what stands under a name may turn out to be something else.
 const MOST_CHANGES: u32 = 100;
@@ -343,12 +343,13 @@ fn wait_for(
     Ok(Answer::Later)
 }
 
-fn clear_nonblock(opened: std::os::fd::BorrowedFd<'_>, wish: Wish) -> Result<(), Errno> {
+/// Of what F_SETFL sets, only what was asked for stays. `O_ASYNC` means nothing to open(2).
+fn clear_nonblock(opened: BorrowedFd<'_>, wish: Wish) -> Result<(), Errno> {
     if wish.has(libc::O_NONBLOCK) {
         return Ok(());
     }
-    let flags = OFlag::from_bits_retain(fcntl(opened, FcntlArg::F_GETFL)?);
-    fcntl(opened, FcntlArg::F_SETFL(flags - OFlag::O_NONBLOCK)).map(drop)
+    let flags = OFlag::from_bits_retain(wish.flags & !libc::O_ASYNC);
+    fcntl(opened, FcntlArg::F_SETFL(flags)).map(drop)
 }
 
 /// `/dev/tty`, which is another's for everybody.

@@ -348,3 +348,24 @@ pub(crate) fn interrupt(thread: i32) {
         unsafe { libc::syscall(libc::SYS_tgkill, own, thread, CALL_OFF) };
     }
 }
+
+/// setxattr(2) with flags as the caller gave them.
+pub(crate) fn set_attribute(
+    path: &CStr,
+    name: &CStr,
+    value: &[u8],
+    flags: i32,
+) -> Result<(), Errno> {
+    let bytes = value.as_ptr().cast();
+    // SAFETY: NUL-terminated strings, and `value.len()` bytes.
+    Errno::result(unsafe {
+        libc::setxattr(path.as_ptr(), name.as_ptr(), bytes, value.len(), flags)
+    })
+    .map(drop)
+}
+
+/// removexattr(2).
+pub(crate) fn remove_attribute(path: &CStr, name: &CStr) -> Result<(), Errno> {
+    // SAFETY: NUL-terminated strings.
+    Errno::result(unsafe { libc::removexattr(path.as_ptr(), name.as_ptr()) }).map(drop)
+}

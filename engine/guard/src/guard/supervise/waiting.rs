@@ -1,6 +1,6 @@
 //! Opens that wait for somebody else: the other end of a FIFO, the holder of a lease. Each waits
-//! in a thread of its own, which is called off when the caller is killed, or when a signal that it
-//! handles would have ended the wait.
+//! in a thread of its own, which is called off when the caller is killed, or when a signal would
+//! have ended or stopped the wait.
 
 use super::{
     answer::{Stop, undecided},
@@ -24,8 +24,8 @@ const MOST_WAITING: usize = 64;
 /// Bytes of stack of a thread that only opens.
 const STACK: usize = 64 * 1024;
 
-/// The kernel's `ERESTARTSYS`: the caller's handler runs, and then the call starts again or fails
-/// with EINTR, as the handler was set up.
+/// The kernel's `ERESTARTSYS`: the signal is taken, and then the call starts again, or fails with
+/// EINTR where a handler was set up so.
 const RESTART: i32 = 512;
 
 /// Milliseconds between two looks at who still waits.
@@ -99,7 +99,7 @@ impl Waiting {
             .retain(|job| !job.shared.done.load(Ordering::Acquire));
         for job in &self.0 {
             let gone = !still_waits(job.listener.as_fd(), job.id);
-            if gone || has_signal_to_handle(job.tid) {
+            if gone || has_signal(job.tid) {
                 job.shared.called_off.store(true, Ordering::Release);
             }
             // Again and again: it may not have been in the call yet.
@@ -136,8 +136,9 @@ fn wait(listener: &OwnedFd, id: u64, pinned: &OwnedFd, flags: i32, cloexec: bool
     let _ = reply(listener, id, answer);
 }
 
-/// Whether a thread has a signal that it handles and does not block (proc_pid_status(5)).
-fn has_signal_to_handle(tid: i32) -> bool {
+/// Whether a thread has a signal that it neither blocks nor ignores (proc_pid_status(5)): one that
+/// it handles, or that stops it.
+fn has_signal(tid: i32) -> bool {
     fs::read_to_string(format!("/proc/{tid}/status"))
         .ok()
         .and_then(|text| {
@@ -146,7 +147,7 @@ fn has_signal_to_handle(tid: i32) -> bool {
                 u64::from_str_radix(line.trim(), 16).ok()
             };
             let pending = set("SigPnd:")? | set("ShdPnd:")?;
-            Some(pending & !set("SigBlk:")? & set("SigCgt:")? != 0)
+            Some(pending & !set("SigBlk:")? & !set("SigIgn:")? != 0)
         })
         .unwrap_or(false)
 }

@@ -221,30 +221,30 @@ impl<'a> Walk<'a> {
 
     /// The directory at the end of a way, which is empty or ends in a slash.
     fn directory(&self, base: OwnedFd, way: &[u8]) -> Result<(OwnedFd, FsType), Stop> {
-        let found = if way.is_empty() {
-            Ok(base)
-        } else {
-            let how = OpenHow::new()
-                .flags(PIN | OFlag::O_DIRECTORY)
-                .resolve(ResolveFlag::RESOLVE_NO_MAGICLINKS);
-            match openat2(&base, way, how) {
-                // Into procfs, or by a magic link there: not as the guard sees it. And a loop of
-                // symlinks, which the slow walk finds again.
-                Err(Errno::ELOOP | Errno::ENOENT | Errno::EACCES | Errno::ENOTDIR) => {
-                    return self.directory_by_component(base, way);
-                }
-                Ok(found) if is_procfs(found.as_fd())? => {
-                    return self.directory_by_component(base, way);
-                }
-                other => other,
-            }
-        }?;
-        let file_system = fstatfs(&found)?.filesystem_type();
         if way.is_empty() {
-            if kind(&fstat(&found)?) != libc::S_IFDIR {
+            let file_system = fstatfs(&base)?.filesystem_type();
+            if file_system == PROC_SUPER_MAGIC {
+                return self.directory_by_component(base, way);
+            }
+            if kind(&fstat(&base)?) != libc::S_IFDIR {
                 return Err(Errno::ENOTDIR.into());
             }
-            not_of_the_guard(found.as_fd())?;
+            return Ok((base, file_system));
+        }
+        let how = OpenHow::new()
+            .flags(PIN | OFlag::O_DIRECTORY)
+            .resolve(ResolveFlag::RESOLVE_NO_MAGICLINKS);
+        let found = match openat2(&base, way, how) {
+            // Into procfs, or by a magic link there: not as the guard sees it. And a loop of
+            // symlinks, which the slow walk finds again.
+            Err(Errno::ELOOP | Errno::ENOENT | Errno::EACCES | Errno::ENOTDIR) => {
+                return self.directory_by_component(base, way);
+            }
+            other => other?,
+        };
+        let file_system = fstatfs(&found)?.filesystem_type();
+        if file_system == PROC_SUPER_MAGIC {
+            return self.directory_by_component(base, way);
         }
         Ok((found, file_system))
     }

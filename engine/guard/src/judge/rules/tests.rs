@@ -259,6 +259,24 @@ fn what_moves_along_is_judged_where_it_was_and_where_it_comes() {
 }
 
 #[test]
+fn what_could_be_a_bare_repository_is_named_by_its_directory() {
+    let rules = rules();
+    let dirs = |path: &str| -> Vec<String> {
+        let found = rules.bare_candidates(path.as_bytes());
+        found
+            .into_iter()
+            .map(|end| path[..end].to_owned())
+            .collect()
+    };
+    assert_eq!(dirs("/ws/r/config"), ["/ws/r"]);
+    assert_eq!(dirs("/ws/r/HEAD"), ["/ws/r"]);
+    assert_eq!(dirs("/ws/r/Hooks/x/config"), ["/ws/r", "/ws/r/Hooks/x"]);
+    assert_eq!(dirs("/ws/config/x"), [""; 0]);
+    assert_eq!(dirs("/ws/.git/config"), [""; 0]);
+    assert_eq!(dirs("/tmp/r/config"), [""; 0]);
+}
+
+#[test]
 fn what_is_no_rule_is_an_error() {
     let wrong = |change: fn(&mut FileRules)| {
         let mut rules = file_rules();

@@ -77,6 +77,12 @@ pub(crate) fn waiting_program() -> Vec<BpfInsn> {
         libc::SYS_fchmod,
         libc::SYS_fchmodat,
         libc::SYS_fchmodat2,
+        libc::SYS_setxattr,
+        libc::SYS_lsetxattr,
+        libc::SYS_fsetxattr,
+        libc::SYS_removexattr,
+        libc::SYS_lremovexattr,
+        libc::SYS_fremovexattr,
         libc::SYS_execve,
         libc::SYS_execveat,
     ];

@@ -153,3 +153,39 @@ fn who_holds_the_file_that_became_a_configuration_cannot_change_it() {
         assert_eq!(text, "[user]\n\tname = y\n");
     });
 }
+
+#[test]
+fn a_repository_by_another_name_is_judged_as_one() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        works(&mut workspace, REPOSITORY);
+        works(
+            &mut workspace,
+            "git clone -q --bare r b.git && git init -q --bare e.git && cd r && \
+            git push -q ../e.git HEAD:refs/heads/x && cd ../b.git && git config user.name me && \
+            git log -1",
+        );
+        // Directories that are none may have such names.
+        works(
+            &mut workspace,
+            "mkdir -p src/hooks refs && echo x > src/hooks/use && echo y > config",
+        );
+        let evil = "printf '[core]\\n\\tfsmonitor = /x\\n'";
+        for attempt in [
+            "echo x > b.git/hooks/update",
+            "mkdir h && echo x > h/update && rmdir e.git/branches; rm -rf e.git/hooks; mv h e.git/hooks",
+            &format!("{evil} > c; mv c b.git/config"),
+            "cd b.git && git config core.fsmonitor /x",
+            &format!("mkdir -p f/objects f/refs && {evil} > f/config && echo ref: x > f/HEAD"),
+            "mkdir -p g/hooks g/objects && echo x > g/hooks/update && echo ref: x > g/HEAD && mkdir g/refs",
+            "mkdir -p i/objects i/o && ln -s /tmp i/hooks && echo ref: x > i/HEAD && mv i/o i/refs",
+        ] {
+            git(&mut workspace, attempt);
+            let told = workspace.violation();
+            assert!(matches!(told.rule, Rule::Git(_)), "{attempt}: {told:?}");
+        }
+        assert!(!workspace.names().contains("e.git/hooks/update"));
+        let text = fs::read_to_string(workspace.dir.join("b.git/config")).unwrap();
+        assert!(text.contains("name = me") && !text.contains("/x"), "{text}");
+    });
+}

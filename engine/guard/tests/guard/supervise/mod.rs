@@ -5,3 +5,5 @@ mod names;
 mod native;
 mod paths;
 mod programs;
+mod race;
+mod refusals;

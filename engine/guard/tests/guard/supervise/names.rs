@@ -1,7 +1,7 @@
 //! Each way to a forbidden name, and to what stands under one.
 
 use crate::harness::{User, Workspace, users};
-use kotak_guard::proto::{FileAction, Rule};
+use kotak_guard::proto::{Event, FileAction, Request, Rule};
 use std::collections::BTreeSet;
 
 const EACCES: &str = "13";
@@ -188,5 +188,29 @@ fn a_refusal_tells_who_and_what_and_repetitions_are_counted() {
             count += workspace.violation().count;
         }
         assert_eq!(count, 5);
+    });
+}
+
+#[test]
+fn what_was_counted_is_told_before_the_session_ends() {
+    every_user(|user| {
+        let mut workspace = Workspace::new(user, |_, _| {});
+        workspace.sh("for i in 1 2 3 4 5 6; do (exec 3> b.key) 2>/dev/null; done; true");
+        workspace
+            .guard
+            .send(&Request::Shutdown { grace_ms: 0 }, &[]);
+        let mut count = 0;
+        loop {
+            match workspace.guard.receive().unwrap().0 {
+                Event::Violation(told) => count += told.count,
+                Event::Bye => break,
+                _ => {}
+            }
+        }
+        // Some may have been taken in while the program ran.
+        while count < 6 {
+            count += workspace.violation().count;
+        }
+        assert_eq!(count, 6);
     });
 }

@@ -1,7 +1,7 @@
 //! What programs get from a supervised call is what the kernel would give them.
 
 use crate::harness::{Guard, User, Workspace, users};
-use kotak_guard::proto::ExitStatus;
+use kotak_guard::proto::{Event, ExitStatus, Request};
 use std::{fs, os::unix::fs::PermissionsExt};
 
 fn every_user(test: impl Fn(User)) {
@@ -118,6 +118,27 @@ fn both_ends_of_a_fifo_meet_and_a_killed_writer_leaves_the_guard_alive() {
              eval { sysopen(my $f, 'p', O_WRONLY) }; print $@;",
         );
         assert_eq!(found, "alarm\n");
+    });
+}
+
+#[test]
+fn a_session_with_an_open_that_waits_freezes_and_goes_on() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        workspace.sh("mkfifo p");
+        let script = format!("cd {}; echo through > p", workspace.dir.display());
+        let writer = workspace.guard.exec_silent(&["sh", "-c", &script]);
+        workspace.guard.started(writer);
+        workspace.guard.send(&Request::Freeze, &[]);
+        let (frozen, _) = workspace.guard.expect(|event| match event {
+            Event::Frozen { processes } => Some(Ok(*processes)),
+            Event::FreezeFailed { running } => Some(Err(*running)),
+            _ => None,
+        });
+        assert_eq!(frozen, Ok(1));
+        workspace.guard.send(&Request::Thaw, &[]);
+        assert_eq!(workspace.sh("cat p").stdout, "through\n");
+        assert_eq!(workspace.guard.exited(writer), ExitStatus::Code(0));
     });
 }
 

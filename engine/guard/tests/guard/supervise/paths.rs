@@ -76,6 +76,44 @@ fn an_ancestor_of_a_protected_path_stays_a_directory_where_it_is() {
 }
 
 #[test]
+fn an_access_list_does_not_hide_what_is_protected() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        workspace.perl("mkdir 'conf'; open(my $f, '>', 'ok') or die;");
+        let (set, fset, remove) = (
+            libc::SYS_setxattr,
+            libc::SYS_fsetxattr,
+            libc::SYS_removexattr,
+        );
+        // Owner, group and others get nothing.
+        let list = "my $name = 'system.posix_acl_access'; my ($dir, $ok) = ('conf', 'ok'); \
+                    my $list = pack('V', 2) . join('', map { pack('vvV', $_, 0, 0xffffffff) } 1, 4, 32);";
+        for attempt in [
+            format!("do {{ {list} syscall({set}, $dir, $name, $list, length $list, 0) == 0 }}"),
+            format!(
+                "do {{ {list} sysopen(my $d, 'conf', O_RDONLY) or die; \
+                 syscall({fset}, fileno($d), $name, $list, length $list, 0) == 0 }}"
+            ),
+        ] {
+            let told = refused(&mut workspace, &attempt);
+            assert!(matches!(told.rule, Rule::Ancestor(_)), "{told:?}");
+        }
+        // Beside it, it is set, and so is any other attribute.
+        let found = workspace.perl(&format!(
+            "{list} my ($own, $text) = ('user.kotak', 'text');
+             print errno(syscall({set}, $ok, $name, $list, length $list, 0) == 0), ' ',
+                 S_IMODE((stat 'ok')[2]), ' ';
+             chmod(0600, 'ok') or die;
+             print errno(syscall({set}, $ok, $own, $text, 4, 0) == 0), ' ',
+                 errno(syscall({remove}, $ok, $own) == 0), ' ',
+                 errno(syscall({remove}, $ok, $own) == 0);"
+        ));
+        // ENODATA at the end.
+        assert_eq!(found, "ok 0 ok ok 61");
+    });
+}
+
+#[test]
 fn a_directory_does_not_bring_a_protected_path_along() {
     every_user(|user| {
         let mut workspace = workspace(user);

@@ -214,6 +214,12 @@ impl Rules {
         }
     }
 
+    /// Whether a path lies in a directory `.git` or is one.
+    #[must_use]
+    pub fn is_in_git(&self, path: &[u8]) -> bool {
+        in_git(path)
+    }
+
     /// The directories in which a path would mean something to git if they were git directories
     /// with another name (bare repositories): each as a length of the path. None where the rules
     /// do not look at git.

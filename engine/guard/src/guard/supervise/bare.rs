@@ -36,7 +36,7 @@ pub(super) fn check_completed(
     if is_git_directory(dir, None) || !is_git_directory(dir, Some(&entry.name)) {
         return Ok(());
     }
-    let checked = check_tree(judged, &entry.dir, dir, &called_git(dir, dir.len()));
+    let checked = check_tree(judged, &entry.dir, dir, &called_git(dir, dir.len()), dir);
     checked.map_err(|stop| match stop {
         Stop::Refused(refusal) => refused(action, path, refusal.rule),
         other => other,
@@ -57,5 +57,17 @@ fn is_git_directory(dir: &[u8], further: Option<&[u8]>) -> bool {
             !matches!(lstat(path.as_slice()), Err(Errno::ENOENT | Errno::ENOTDIR))
         }
     };
+    is_git(has)
+}
+
+/// As [`is_git_directory`], by all the names in it.
+pub(super) fn is_git_directory_of(names: &[Vec<u8>]) -> bool {
+    is_git(|wanted| {
+        let is_it = |name: &Vec<u8>| name.eq_ignore_ascii_case(wanted.as_bytes());
+        names.iter().any(is_it)
+    })
+}
+
+fn is_git(has: impl Fn(&str) -> bool) -> bool {
     has("HEAD") && ((has("objects") && has("refs")) || has("commondir"))
 }

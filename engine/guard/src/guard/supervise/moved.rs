@@ -49,19 +49,27 @@ pub(super) fn check_moved(judged: &Judged<'_>, old: &Entry, new: &Entry) -> Resu
     {
         return Ok(());
     }
-    let (old_path, new_path) = (old_git.unwrap_or(old_path), new_git.unwrap_or(new_path));
-    check_tree(judged, &top, &old_path, &new_path)
+    let old_path = old_git.unwrap_or(old_path);
+    let judged_path = new_git.as_ref().unwrap_or(&new_path);
+    check_tree(judged, &top, &old_path, judged_path, &new_path)
 }
 
-/// Judges all that lies below a directory, at `old` until now and from now on at `new`.
+/// Judges all that lies below a directory, at `old` until now and from now on at `new`, as git
+/// takes them; `real` is where it really comes.
 pub(super) fn check_tree(
     judged: &Judged<'_>,
     top: &OwnedFd,
     old: &[u8],
     new: &[u8],
+    real: &[u8],
 ) -> Result<(), Stop> {
     let mut search = Search { judged, names: 0 };
-    search.below(top.as_fd(), old, new, 0)
+    let moves = Moves {
+        old: old.to_vec(),
+        new: new.to_vec(),
+        real: real.to_vec(),
+    };
+    search.below(top.as_fd(), &moves, 0)
 }
 
 /// Whether something stands at a path below a directory, or stands in its way.
@@ -91,16 +99,41 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn below(
-        &mut self,
-        dir: BorrowedFd<'_>,
-        old: &[u8],
-        new: &[u8],
-        depth: u32,
-    ) -> Result<(), Stop> {
+    fn below(&mut self, dir: BorrowedFd<'_>, moves: &Moves, depth: u32) -> Result<(), Stop> {
         if depth > MOST_DEPTH {
             return Err(too_much());
         }
+        let names = self.names_in(dir)?;
+        let moves = moves.with_bare(self.judged, &names);
+        for name in names {
+            let Some(found) = stat_at(dir, &name)? else {
+                continue;
+            };
+            let moves = moves.below(&name);
+            let deed = making(&found);
+            let refused = |rule| refused(FileAction::Rename, moves.real.clone(), rule);
+            match self
+                .judged
+                .rules
+                .moved_verdict(&moves.old, &moves.new, deed)
+            {
+                Verdict::Allow => {}
+                Verdict::Refuse(rule) => return Err(refused(rule)),
+                Verdict::Content(file) => {
+                    refresh(self.judged, dir, &name, file, &moves.new)?.map_err(refused)?;
+                }
+            }
+            if deed == Deed::MakeDirectory {
+                let flags =
+                    OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+                let next = openat(dir, name.as_slice(), flags, Mode::empty())?;
+                self.below(next.as_fd(), &moves, depth + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn names_in(&mut self, dir: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>, Stop> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let readable = match openat(dir, ".", flags, Mode::empty()) {
             Ok(readable) => readable,
@@ -109,9 +142,8 @@ impl Search<'_> {
             }
             Err(errno) => return Err(errno.into()),
         };
-        let mut directories = Vec::new();
-        let mut listing = Dir::from_fd(readable)?;
-        for entry in listing.iter() {
+        let mut names = Vec::new();
+        for entry in Dir::from_fd(readable)?.iter() {
             let entry = entry?;
             let name = entry.file_name().to_bytes();
             if matches!(name, b"." | b"..") {
@@ -121,34 +153,42 @@ impl Search<'_> {
             if self.names > MOST_NAMES {
                 return Err(too_much());
             }
-            let Some(found) = stat_at(dir, name)? else {
-                continue;
-            };
-            let (old, new) = (joined(old, name), joined(new, name));
-            match self.judged.rules.moved_verdict(&old, &new, making(&found)) {
-                Verdict::Allow => {}
-                Verdict::Refuse(rule) => return Err(refused(FileAction::Rename, new, rule)),
-                Verdict::Content(file) => {
-                    if let Err(rule) = refresh(self.judged, dir, name, file, &new)? {
-                        return Err(refused(FileAction::Rename, new, rule));
-                    }
-                }
-            }
-            if making(&found) == Deed::MakeDirectory {
-                directories.push(name.to_vec());
-            }
+            names.push(name.to_vec());
         }
-        for name in directories {
-            let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-            let next = openat(dir, name.as_slice(), flags, Mode::empty())?;
-            self.below(
-                next.as_fd(),
-                &joined(old, &name),
-                &joined(new, &name),
-                depth + 1,
-            )?;
+        Ok(names)
+    }
+}
+
+/// Where something was and where it comes.
+#[derive(Debug, Clone)]
+struct Moves {
+    /// As git takes it.
+    old: Vec<u8>,
+    /// As git takes it.
+    new: Vec<u8>,
+    /// Where it really comes.
+    real: Vec<u8>,
+}
+
+impl Moves {
+    fn below(&self, name: &[u8]) -> Self {
+        Self {
+            old: joined(&self.old, name),
+            new: joined(&self.new, name),
+            real: joined(&self.real, name),
         }
-        Ok(())
+    }
+
+    /// A directory that is a bare repository was judged as one where it was, if anything was
+    /// judged there; else it is judged as one now.
+    fn with_bare(&self, judged: &Judged<'_>, names: &[Vec<u8>]) -> Self {
+        let rules = judged.rules;
+        let is_new = rules.is_judged(&self.new) && !rules.is_judged(&self.old);
+        let mut moves = self.clone();
+        if is_new && !rules.is_in_git(&self.new) && bare::is_git_directory_of(names) {
+            moves.new = joined(&self.new, b".git");
+        }
+        moves
     }
 }
 

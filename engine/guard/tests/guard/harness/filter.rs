@@ -64,6 +64,18 @@ pub(crate) fn waiting_program() -> Vec<BpfInsn> {
         ],
     ));
     program.extend(one(libc::SYS_openat2, &[answer(ABSENT)]));
+    // prctl(PR_SET_DUMPABLE, 0)
+    program.extend(one(
+        libc::SYS_prctl,
+        &[
+            argument(0),
+            equal(4, 0, 3),
+            argument(1),
+            equal(0, 0, 1),
+            answer(libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs()),
+            answer(ALLOW),
+        ],
+    ));
     let mut waiting = vec![
         libc::SYS_truncate,
         libc::SYS_renameat,

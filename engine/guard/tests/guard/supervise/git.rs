@@ -189,3 +189,37 @@ fn a_repository_by_another_name_is_judged_as_one() {
         assert!(text.contains("name = me") && !text.contains("/x"), "{text}");
     });
 }
+
+#[test]
+fn a_repository_from_where_nothing_is_judged_is_judged_when_it_comes() {
+    every_user(|user| {
+        let mut workspace = Workspace::new(user, |dir, rules| {
+            rules.git = true;
+            rules.exempt = vec![dir.join("state").to_str().unwrap().into()];
+        });
+        let evil = "printf '[core]\\n\\tfsmonitor = /x\\n'";
+        let make =
+            |dir: &str| format!("mkdir -p {dir}/objects {dir}/refs && echo ref: x > {dir}/HEAD");
+        works(
+            &mut workspace,
+            &format!(
+                "{} && {evil} > state/a/d/config && {} && {evil} > state/b/.git/config && {} && \\
+             mkdir state/c/hooks && echo x > state/c/hooks/update && {} && echo > state/ok/config",
+                make("state/a/d"),
+                make("state/b/.git"),
+                make("state/c"),
+                make("state/ok"),
+            ),
+        );
+        for name in ["a", "b", "c"] {
+            let script = format!("print errno(rename('state/{name}', '{name}'));");
+            assert_eq!(workspace.perl(&script), "13", "{name}");
+            let told = workspace.violation();
+            assert!(matches!(told.rule, Rule::Git(_)), "{name}: {told:?}");
+        }
+        assert_eq!(
+            workspace.perl("print errno(rename('state/ok', 'ok'));"),
+            "ok"
+        );
+    });
+}

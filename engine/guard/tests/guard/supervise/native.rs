@@ -1,7 +1,7 @@
 //! What programs get from a supervised call is what the kernel would give them.
 
 use crate::harness::{Guard, User, Workspace, users};
-use kotak_guard::proto::{Event, ExitStatus, Request};
+use kotak_guard::proto::{Event, ExitStatus, Request, Rule};
 use std::{fs, os::unix::fs::PermissionsExt};
 
 fn every_user(test: impl Fn(User)) {
@@ -219,6 +219,26 @@ fn the_guard_opens_nothing_of_its_own_for_anybody() {
              print join ' ', @found;",
         );
         assert_eq!(found, "13 13 13 13 13 13 ok");
+    });
+}
+
+#[test]
+fn a_program_that_hides_its_memory_makes_nothing_and_is_told_of() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        // One that asks to is told that it cannot, and goes on.
+        let prctl = libc::SYS_prctl;
+        let found = workspace.perl(&format!(
+            "print errno(syscall({prctl}, 4, 0, 0, 0, 0) == 0), ' ',
+                 errno(sysopen(my $f, 'seen', O_CREAT|O_WRONLY));"
+        ));
+        assert_eq!(found, "1 ok");
+        // One that nobody may read does hide.
+        workspace.sh("cp /usr/bin/mkdir t && chmod 111 t && ./t new");
+        let told = workspace.violation();
+        assert!(matches!(told.rule, Rule::Undecided(_)), "{told:?}");
+        assert!(!workspace.names().contains("new"));
+        assert_eq!(workspace.sh("mkdir new").status, ExitStatus::Code(0));
     });
 }
 

@@ -124,13 +124,8 @@ impl SandboxManager {
                 shared.networks.check(spec.grants())?;
                 let asked = spec.clone();
                 let joined = shared.networks.join_exec(&mut spec, &shared.host);
-                let mut prepared = NativeSandboxAdapter::prepare(
-                    &spec,
-                    bridge,
-                    &shared.host,
-                    &report,
-                    joined,
-                )?;
+                let mut prepared =
+                    NativeSandboxAdapter::prepare(&spec, bridge, &shared.host, &report, joined)?;
                 if let Prepared::Native { from, .. } = &mut prepared {
                     from.0 = asked;
                 }

@@ -2,6 +2,7 @@
 
 use kotak_tests::field::{Field, read_file, tree};
 use kotak_tests::stage::SECRET;
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -94,10 +95,19 @@ impl Oracle {
         let deep = parent.is_some_and(|parent| parent.eq_ignore_ascii_case("deep"));
         let excepted = deep && name.ends_with(".pem");
         let forbidden = name == ".env" || name.ends_with(".key") || name.ends_with(".pem");
-        if forbidden && !excepted {
-            return Some(format!("{shown} is there"));
-        }
-        (below == Path::new("keep/deep/gone")).then(|| format!("{shown} is there"))
+        let gone = below == Path::new("keep/deep/gone");
+        let wrong = gone || (forbidden && !excepted);
+        (wrong && self.is_there(below)).then(|| format!("{shown} is there"))
+    }
+
+    /// Whether a path is there without a symlink on the way. What was listed may lie elsewhere by
+    /// now, under a name that is permitted; what should not be there cannot be removed inside.
+    fn is_there(&self, below: &Path) -> bool {
+        let how = OpenHow::new()
+            .flags(OFlag::O_PATH | OFlag::O_NOFOLLOW)
+            .resolve(ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_BENEATH);
+        let work = fs::File::open(&self.work);
+        work.is_ok_and(|work| (0..3).all(|_| openat2(&work, below, how).is_ok()))
     }
 }
 

@@ -59,7 +59,11 @@ fn nothing_of_the_guard_can_be_opened() {
             field.shell(&Rules::names(), &line).outcome
         };
         let guard = look("1");
-        assert_eq!((guard.code, guard.stdout.as_str()), (1, ""), "{link}: {guard:?}");
+        assert_eq!(
+            (guard.code, guard.stdout.as_str()),
+            (1, ""),
+            "{link}: {guard:?}"
+        );
         assert!(look("self").succeeded(), "the control: {link}");
     }
     // The same of the program itself works.

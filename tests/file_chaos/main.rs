@@ -14,6 +14,7 @@
 mod oracle;
 
 use kotak_tests::field::{Field, Rules};
+use kotak_tests::stage::SECRET;
 use oracle::Oracle;
 use std::time::{Duration, Instant};
 
@@ -28,14 +29,22 @@ fn rules() -> Rules {
     Rules {
         protected: vec!["safe", "keep/deep/gone"],
         exceptions: vec!["deep/*.pem"],
+        home: true,
         ..Rules::names()
     }
+}
+
+/// A hole that is not in the rules.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hole {
+    /// A secret where no rule hides it.
+    OpenSecret,
 }
 
 /// Runs one round under `rules`; what the oracle found.
 fn round(
     rules: &Rules,
-    hole: &[&str],
+    hole: Option<Hole>,
     seed: u64,
     seconds: u64,
 ) -> (Vec<String>, serde_json::Value) {
@@ -44,15 +53,17 @@ fn round(
         "echo old > pre.key; mkdir -p keep/deep safe a state deep; echo original > safe/file; \
          git init -q . && git config user.name t",
     );
+    if hole == Some(Hole::OpenSecret) {
+        field.stage().write("notes/todo.txt", SECRET);
+    }
     let oracle = Oracle::new(&field);
     let attempt = field.attempt().display().to_string();
-    let mut argv = vec![
+    let argv = [
         attempt,
         "chaos".to_owned(),
         seed.to_string(),
         seconds.to_string(),
     ];
-    argv.extend(hole.iter().map(|word| (*word).to_owned()));
     let (call, _) = field.call(rules, &argv);
     let (outcome, found) = oracle.watch(|| call.run());
     let line = outcome.stdout.lines().last();
@@ -64,8 +75,13 @@ fn round(
 /// Rounds under rules with a hole until the oracle finds it.
 #[track_caller]
 fn is_found(rules: &Rules, what: &str) {
+    is_found_with(rules, None, what);
+}
+
+#[track_caller]
+fn is_found_with(rules: &Rules, hole: Option<Hole>, what: &str) {
     for seed in 1..=PATIENCE {
-        let (found, _) = round(rules, &[], seed, 1);
+        let (found, _) = round(rules, hole, seed, 1);
         if !found.is_empty() {
             assert!(
                 found.iter().any(|line| line.contains(what)),
@@ -92,7 +108,7 @@ fn no_sequence_of_calls_gets_round_the_rules() {
     let end = Instant::now() + Duration::from_secs(seconds);
     let (mut seed, mut steps, mut succeeded) = (first, 0, 0);
     while Instant::now() < end {
-        let (found, answer) = round(&rules(), &[], seed, ROUND);
+        let (found, answer) = round(&rules(), None, seed, ROUND);
         assert!(
             found.is_empty(),
             "KOTAK_FUZZ_SEED={seed} finds: {}\n{answer:#}",
@@ -110,6 +126,11 @@ fn no_sequence_of_calls_gets_round_the_rules() {
         succeeded > 100,
         "of {steps} calls only {succeeded} succeeded: nothing was searched"
     );
+}
+
+#[test]
+fn a_secret_that_is_not_hidden_is_found() {
+    is_found_with(&rules(), Some(Hole::OpenSecret), "holds a secret");
 }
 
 #[test]

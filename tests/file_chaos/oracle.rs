@@ -2,8 +2,10 @@
 
 use kotak_tests::field::{Field, read_file, tree};
 use kotak_tests::stage::SECRET;
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,6 +17,8 @@ pub(crate) struct Oracle {
     safe: Vec<(PathBuf, Option<Vec<u8>>)>,
     /// What makes git run programs, as it was.
     git: Vec<(PathBuf, Option<Vec<u8>>)>,
+    /// `~/.bashrc`, which every session leaves as it is.
+    profile: PathBuf,
 }
 
 impl Oracle {
@@ -23,6 +27,7 @@ impl Oracle {
         Self {
             safe: tree(&work.join("safe")),
             git: tree(&work.join(".git/hooks")),
+            profile: field.stage().home().join(".bashrc"),
             work,
         }
     }
@@ -52,6 +57,9 @@ impl Oracle {
         if tree_now(&self.work.join("safe")) != Some(self.safe.clone()) {
             found.insert("safe changed".to_owned());
         }
+        if read_file(&self.profile).as_deref() != Some(b"original\n") {
+            found.insert(".bashrc changed".to_owned());
+        }
         let hooks = self.work.join(".git/hooks");
         if tree_now(&hooks).is_some_and(|now| {
             now.iter()
@@ -72,7 +80,11 @@ impl Oracle {
                 if kind.is_dir() {
                     pending.push(path);
                 } else if kind.is_file()
-                    && read_file(&path).is_some_and(|content| holds(&content, SECRET.as_bytes()))
+                    && path
+                        .strip_prefix(&self.work)
+                        .ok()
+                        .and_then(|below| self.content(below))
+                        .is_some_and(|content| holds(&content, SECRET.as_bytes()))
                 {
                     found.insert(format!("{} holds a secret", path.display()));
                 }
@@ -94,10 +106,31 @@ impl Oracle {
         let deep = parent.is_some_and(|parent| parent.eq_ignore_ascii_case("deep"));
         let excepted = deep && name.ends_with(".pem");
         let forbidden = name == ".env" || name.ends_with(".key") || name.ends_with(".pem");
-        if forbidden && !excepted {
-            return Some(format!("{shown} is there"));
-        }
-        (below == Path::new("keep/deep/gone")).then(|| format!("{shown} is there"))
+        let gone = below == Path::new("keep/deep/gone");
+        let wrong = gone || (forbidden && !excepted);
+        (wrong && self.is_there(below)).then(|| format!("{shown} is there"))
+    }
+
+    /// Whether a path is there without a symlink on the way. What was listed may lie elsewhere by
+    /// now, under a name that is permitted; what should not be there cannot be removed inside.
+    fn is_there(&self, below: &Path) -> bool {
+        (0..3).all(|_| self.open(below, OFlag::O_PATH).is_some())
+    }
+
+    /// What a file holds that is no symlink, and is not reached through one.
+    fn content(&self, below: &Path) -> Option<Vec<u8>> {
+        let mut file = self.open(below, OFlag::O_RDONLY | OFlag::O_NONBLOCK)?;
+        let mut content = Vec::new();
+        let regular = file.metadata().is_ok_and(|metadata| metadata.is_file());
+        (regular && file.read_to_end(&mut content).is_ok()).then_some(content)
+    }
+
+    fn open(&self, below: &Path, flags: OFlag) -> Option<fs::File> {
+        let how = OpenHow::new()
+            .flags(flags | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC)
+            .resolve(ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_BENEATH);
+        let work = fs::File::open(&self.work).ok()?;
+        openat2(&work, below, how).ok().map(fs::File::from)
     }
 }
 

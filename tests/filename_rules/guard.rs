@@ -52,19 +52,20 @@ fn nothing_of_the_guard_can_be_opened() {
             "`{attempt}`: {name}"
         );
     }
-    // Root may open the directory, as its owner, and not read it.
-    let listed = field.shell(
-        &Rules::names(),
-        "ls /proc/1/fd /proc/1/map_files; ls /proc/self/fd",
-    );
-    assert!(
-        !listed.outcome.stdout.contains("/proc/1/fd:\n0"),
-        "{listed:?}"
-    );
-    assert!(
-        listed.outcome.stdout.contains("0\n1\n2\n"),
-        "the control: {listed:?}"
-    );
+    // The numbers of its descriptors can be listed by root, as their owner; what they are cannot.
+    for link in ["fd/0", "cwd", "root", "exe"] {
+        let look = |pid: &str| {
+            let line = format!("readlink /proc/{pid}/{link}");
+            field.shell(&Rules::names(), &line).outcome
+        };
+        let guard = look("1");
+        assert_eq!(
+            (guard.code, guard.stdout.as_str()),
+            (1, ""),
+            "{link}: {guard:?}"
+        );
+        assert!(look("self").succeeded(), "the control: {link}");
+    }
     // The same of the program itself works.
     for (attempt, name) in answers(
         &field,
@@ -168,10 +169,10 @@ fn the_session_ends_with_its_guard() {
     let row = rows.iter().find(|row| row["id"] == session.as_str());
     let row = row.unwrap_or_else(|| panic!("not listed: {sessions:?}"));
     assert_eq!(row["state"], "error", "{row}");
-    assert_eq!(
-        row["errorMessage"], "the session has ended: the guard is gone",
-        "{row}"
-    );
+    // Whichever the engine hears of first, the end of the guard or that of its socket.
+    let codes = ["SANDBOX_LOST", "SESSION_ENDED"];
+    let code = row["errorCode"].as_str().unwrap_or_default();
+    assert!(codes.contains(&code), "{row}");
     // Nothing writes any more.
     field.prepare("rm -f tick");
     std::thread::sleep(std::time::Duration::from_millis(200));

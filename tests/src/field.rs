@@ -26,6 +26,9 @@ pub struct Rules {
     pub exec: Option<&'static str>,
     /// `execGrantRoots`, below the workspace.
     pub exec_roots: Vec<&'static str>,
+    /// Whether the whole home is writable inside, with its secrets in it, and not the workspace
+    /// alone.
+    pub home: bool,
 }
 
 impl Rules {
@@ -152,7 +155,7 @@ impl Field {
             "sessionId": session,
             "workspaceId": "field",
             "bindMounts": [
-                { "hostPath": self.work() },
+                { "hostPath": if rules.home { self.stage.home().to_path_buf() } else { self.work() } },
                 { "hostPath": self.tools(), "readOnly": true },
             ],
             "guestWorkdir": self.work(),
@@ -264,13 +267,7 @@ pub fn tree(root: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
     let mut found = Vec::new();
     let mut pending = vec![root.to_path_buf()];
     while let Some(dir) = pending.pop() {
-        let entries = fs::read_dir(&dir);
-        assert!(
-            dir != root || entries.is_ok(),
-            "{}: {entries:?}",
-            dir.display()
-        );
-        for entry in entries.into_iter().flatten().flatten() {
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
             let (path, kind) = (entry.path(), entry.file_type());
             let content = match kind {
                 Ok(kind) if kind.is_symlink() => fs::read_link(&path)

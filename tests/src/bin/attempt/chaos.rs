@@ -2,6 +2,7 @@
 
 use crate::{Answer, call};
 use std::collections::VecDeque;
+use std::ffi::CStr;
 use std::time::{Duration, Instant};
 
 /// Steps that are kept to be told at the end.
@@ -56,11 +57,26 @@ const NAMES: &[&str] = &[
     "g/hooks",
     "g/hooks/pre-commit",
     "g/config",
+    "../.ssh",
+    "../.ssh/secret",
+    "../.aws/secret",
+    "../.netrc",
+    "../notes/todo.txt",
+    "../.bashrc",
     "/proc/self/cwd/.env",
     "/proc/thread-self/cwd/a",
     "/dev/fd/3",
     "/proc/self/fd/4",
     "/proc/self/fd/5/x.key",
+];
+
+/// Where secrets are, and where tests put one.
+const SECRETS: &[&CStr] = &[
+    c"../.ssh/secret",
+    c"../.aws/secret",
+    c"../.netrc",
+    c"../notes/todo.txt",
+    c"s/secret",
 ];
 
 /// xorshift64*: a sequence is known by its seed.
@@ -120,6 +136,20 @@ pub(crate) fn run(rest: &[Vec<u8>]) -> Answer {
     }))
 }
 
+/// Reads the beginning of a file, if it can be read; how many bytes of `content` now count.
+fn read_start(path: i64, content: &mut [u8; 32]) -> i64 {
+    let cwd = i64::from(libc::AT_FDCWD);
+    let flags = i64::from(libc::O_RDONLY | libc::O_NONBLOCK);
+    let fd = call::raw(libc::SYS_openat, [cwd, path, flags, 0, 0, 0]);
+    if fd < 0 {
+        return 6;
+    }
+    let address = content.as_mut_ptr() as i64;
+    let length = call::raw(libc::SYS_read, [fd, address, 32, 0, 0, 0]);
+    call::raw(libc::SYS_close, [fd, 0, 0, 0, 0, 0]);
+    if length > 0 { length } else { 6 }
+}
+
 /// One operation: what it was, and its result.
 fn one(dice: &mut Dice) -> (String, i64) {
     let (first, second) = (dice.name(), dice.name());
@@ -128,6 +158,7 @@ fn one(dice: &mut Dice) -> (String, i64) {
     let dir = dice.one_of(&[cwd, cwd, cwd, 3, 4, 5, 6], cwd);
     let (a, b) = (first.as_ptr() as i64, second.as_ptr() as i64);
     let (creat, write) = (libc::O_CREAT, libc::O_WRONLY);
+    let mut content = *b"chaos\n..........................";
     // Nobody waits for the other end of a FIFO.
     let flags = dice.one_of(
         &[
@@ -148,7 +179,7 @@ fn one(dice: &mut Dice) -> (String, i64) {
         ],
         creat,
     ) | libc::O_NONBLOCK;
-    let (name, number, registers): (&str, i64, [i64; 6]) = match dice.below(16) {
+    let (name, number, registers): (&str, i64, [i64; 6]) = match dice.below(17) {
         0..=4 => (
             "openat",
             libc::SYS_openat,
@@ -188,12 +219,15 @@ fn one(dice: &mut Dice) -> (String, i64) {
             ("close", libc::SYS_close, [fd, 0, 0, 0, 0, 0])
         }
         _ => {
+            // What could be read of the first goes into whatever the descriptor is.
             let fd = i64::try_from(dice.below(7)).unwrap_or(0) + 3;
-            (
-                "write",
-                libc::SYS_write,
-                [fd, b"chaos\n".as_ptr() as i64, 6, 0, 0, 0],
-            )
+            let source = match dice.below(2) {
+                0 => a,
+                _ => dice.one_of(SECRETS, c"a").as_ptr() as i64,
+            };
+            let length = read_start(source, &mut content);
+            let address = content.as_ptr() as i64;
+            ("write", libc::SYS_write, [fd, address, length, 0, 0, 0])
         }
     };
     let result = call::raw(number, registers);

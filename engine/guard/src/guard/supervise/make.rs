@@ -9,7 +9,13 @@ use super::{
     walk::{Entry, Target, Walk, kind},
 };
 use crate::guard::sys::pin_process;
-use kotak_guard::{judge::rules::Deed, proto::FileAction};
+use kotak_guard::{
+    judge::{
+        git::{self, place},
+        rules::Deed,
+    },
+    proto::FileAction,
+};
 use nix::{
     errno::Errno,
     fcntl::{OFlag, openat},
@@ -88,9 +94,21 @@ pub(super) fn symlink(
     if entry.slash {
         return Err(Errno::ENOENT.into());
     }
-    judged.plain_entry(&entry, Deed::MakeSymlink, FileAction::Create)?;
+    judged.plain_entry(&entry, symlink_deed(&entry, &leads), FileAction::Create)?;
     symlinkat(leads.as_slice(), &entry.dir, entry.bare()?.as_c_str())?;
     Ok(Answer::DONE)
+}
+
+/// The symlink by which git finds out about symlinks is judged like a file.
+fn symlink_deed(entry: &Entry, leads: &[u8]) -> Deed {
+    let path = entry.path();
+    let parts = path.split(|byte| *byte == b'/');
+    let parts: Vec<&[u8]> = parts.filter(|part| !part.is_empty()).collect();
+    if place(&parts).is_git() && git::symlink(&parts, leads).is_ok() {
+        Deed::MakeFile
+    } else {
+        Deed::MakeSymlink
+    }
 }
 
 /// bind(2), of every family: which one it is stands in memory.

@@ -10,6 +10,15 @@ fn refused(outcome: &Outcome, code: &str) {
     assert!(!outcome.stdout.contains(SECRET), "{outcome:?}");
 }
 
+/// The guard refuses it inside; then it is done on the host, as by a session without a guard that
+/// supervises, so that the next one's launch can be seen to hold by itself.
+fn refused_inside_done_outside(stage: &Stage, extra: &[&str], script: &str) {
+    let inside = stage.terminal_with(extra, script);
+    assert_ne!(inside.code, 0, "`{script}`: {inside:?}");
+    let outside = stage.bare(script);
+    assert!(outside.succeeded(), "`{script}`: {outside:?}");
+}
+
 /// Permissions do not stop root, so nothing is hidden from its launches by them.
 fn root_sees_all() -> bool {
     if is_root() {
@@ -32,8 +41,7 @@ fn taking_a_folders_permissions_does_not_uncover_its_secrets_to_the_next_session
         (".local/share", "0", ".local/share/keyrings/secret"),
     ] {
         let stage = Stage::new();
-        let first = stage.terminal(&format!("chmod {mode} ~/{dir}"));
-        assert!(first.succeeded(), "{first:?}");
+        refused_inside_done_outside(&stage, &[], &format!("chmod {mode} ~/{dir}"));
         let read = format!("chmod 700 ~/{dir}; cat ~/{secret}");
         let second = stage.terminal(&read);
         refused(&second, "_NOT_VISIBLE");
@@ -79,7 +87,7 @@ fn a_protected_path_in_a_closed_folder_refuses_the_next_session() {
     stage.write("work/a/original/file", "original\n");
     let protected = stage.home().join("work/a/original");
     let extra = ["--protect", protected.to_str().expect("UTF-8")];
-    assert!(stage.terminal_with(&extra, "chmod 0 ~/work/a").succeeded());
+    refused_inside_done_outside(&stage, &extra, "chmod 0 ~/work/a");
     let write = "chmod 700 ~/work/a; echo evil > ~/work/a/original/file";
     refused(&stage.terminal_with(&extra, write), "PATH_NOT_VISIBLE");
     assert!(stage.bare("chmod 700 ~/work/a").succeeded());
@@ -93,8 +101,8 @@ fn a_protected_path_in_a_closed_folder_refuses_the_next_session() {
 #[test]
 fn a_folder_made_to_look_like_a_repository_does_not_uncover_the_hooks_below_it() {
     let stage = Stage::new();
-    let fake = "cd ~/work && touch HEAD && mkdir objects refs";
-    assert!(stage.terminal(fake).succeeded());
+    let fake = "cd ~/work && touch HEAD && mkdir -p objects refs";
+    refused_inside_done_outside(&stage, &[], fake);
     for attempt in [
         "echo evil > ~/work/.git/hooks/pre-commit",
         "echo evil > ~/work/sub/deep/.git/hooks/pre-commit",
@@ -112,8 +120,7 @@ fn a_folder_that_cannot_be_listed_is_held_with_the_repositories_in_it() {
     }
     for mode in ["0", "0300", "0400"] {
         let stage = Stage::new();
-        let first = stage.terminal(&format!("chmod {mode} ~/work/sub"));
-        assert!(first.succeeded(), "{first:?}");
+        refused_inside_done_outside(&stage, &[], &format!("chmod {mode} ~/work/sub"));
         let attempt = "chmod 700 ~/work/sub; echo evil > ~/work/sub/deep/.git/hooks/pre-commit";
         let second = stage.terminal(attempt);
         assert_ne!(second.code, 0, "{mode}: {second:?}");

@@ -149,6 +149,12 @@ impl Scene {
         panic!("the session did not end");
     }
 
+    /// A launch with `script` in place of bubblewrap.
+    async fn through(&self, script: &str, marker: &Path) -> SessionInfo {
+        self.replace_bwrap(script);
+        self.launch(BackendChoice::Native, marker).await
+    }
+
     /// The control, then the same with `script` in place of bubblewrap.
     async fn replaced(&self, script: &str) -> SessionInfo {
         let control = self.stage.work().join("control-marker");
@@ -161,9 +167,8 @@ impl Scene {
         assert_eq!(good.handle.backend, Some(SandboxBackend::Native));
         assert!(control.exists(), "the control's payload did not run");
 
-        self.replace_bwrap(script);
         let marker = self.stage.work().join("payload-ran");
-        let broken = self.launch(BackendChoice::Native, &marker).await;
+        let broken = self.through(script, &marker).await;
         assert_eq!(broken.phase, SessionPhase::Error, "{broken:?}");
         assert_eq!(broken.handle.state, SandboxState::Error);
         assert_eq!(

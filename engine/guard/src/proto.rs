@@ -11,15 +11,17 @@
 //! promise is to leave no process behind.
 
 mod files;
+mod masks;
 mod network;
 
 pub use files::*;
+pub use masks::*;
 pub use network::*;
 
 use serde::{Deserialize, Serialize};
 
 /// Raised on every incompatible change; the guard refuses a set-up with another number.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;
 
 /// Largest frame in bytes that either side accepts; a longer one ends the session.
 pub const MAX_FRAME_BYTES: u32 = 16 * 1024 * 1024;
@@ -101,6 +103,9 @@ pub struct Setup {
     pub exec: Option<ExecPlan>,
     /// What to open in a network namespace of its own; absent where the network is the host's.
     pub loopback: Option<LoopbackPlan>,
+    /// Whether the mount namespace is handed over, by which the engine's helper finds it without
+    /// a process id that could be recycled: the last descriptor of [`Event::Ready`].
+    pub hand_over_mounts: bool,
 }
 
 /// Where the guard runs.

@@ -224,6 +224,7 @@ mod tests {
                     files: None,
                     exec: None,
                     loopback: None,
+                    hand_over_mounts: true,
                 }))
             }),
         ]

@@ -32,7 +32,7 @@ use super::supervised::{exec_plan, file_rules, filters};
 use super::{
     ArgBlock, BridgePlan, FD_ARGS, FD_CONTROL, FD_GUARD, FD_MORE_ARGS, FD_RESOLVER, FD_STATUS,
     GUARD_PATH, HTTP_PORT, NativePlan, Pin, PlanError, PlanFacts, RESOLV_CONF, SOCKS_PORT,
-    Supervised, enforcement_of,
+    Supervised, WatchedPath, enforcement_of,
 };
 use crate::policy::{Access, BindRole, NodeKind, Policy};
 use crate::spec::{AbsPath, NetworkMode};
@@ -102,6 +102,8 @@ pub fn native_plan(policy: &Policy, facts: &PlanFacts) -> Result<NativePlan, Pla
         bridge: BridgePlan::default(),
         setup,
         pins: pins(policy),
+        secrets: watched(policy),
+        watched_gaps: policy.watched_gaps.clone(),
         cwd: policy.cwd.clone(),
         env: policy.env.clone(),
         withheld: policy.withheld.clone(),
@@ -132,6 +134,29 @@ fn pins(policy: &Policy) -> Vec<Pin> {
         named: false,
     });
     binds.chain(masks).collect()
+}
+
+/// Masks, and secrets that are not there yet, in what the host can change.
+fn watched(policy: &Policy) -> Vec<WatchedPath> {
+    let masked = policy.masks.iter().map(|mask| &mask.path);
+    let mut found: Vec<WatchedPath> = masked
+        .chain(&policy.missing)
+        .filter_map(|path| {
+            // The outermost: an ancestor that is bound onto itself may be moved away outside.
+            let over = policy.binds.iter().filter(|bind| {
+                bind.kind == NodeKind::Dir && bind.path != *path && path.is_within(&bind.path)
+            });
+            over.min_by_key(|bind| bind.path.as_bytes().len())
+                .map(|bind| WatchedPath {
+                    path: path.clone(),
+                    root: bind.path.clone(),
+                    root_id: bind.id,
+                })
+        })
+        .collect();
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found.dedup_by(|a, b| a.path == b.path);
+    found
 }
 
 /// One entry of the mount list.
@@ -504,6 +529,7 @@ fn setup(policy: &Policy, facts: &PlanFacts) -> Result<Setup, PlanError> {
         loopback: unshared_network.then(|| LoopbackPlan {
             ports: vec![HTTP_PORT, SOCKS_PORT],
         }),
+        hand_over_mounts: true,
     })
 }
 

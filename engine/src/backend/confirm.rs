@@ -127,6 +127,19 @@ pub fn confirm(plan: &NativePlan, ready: &ReadyReport, way: Option<&WayIn>) -> E
     enforcement
 }
 
+/// Narrows the gaps of secrets that the host replaces or makes, once it was seen that they are
+/// hidden again while the session runs: watched, and a helper has joined the sandbox.
+pub fn confirm_watch(enforcement: &mut Enforcement, plan: &NativePlan) {
+    let wide = [GapKind::SecretFileReplaced, GapKind::MissingSecretPath];
+    for row in &mut enforcement.aspects {
+        if row.aspect == Aspect::SecretReads {
+            row.gaps
+                .retain(|gap| wide.iter().all(|kind| gap.code != kind.code()));
+            row.gaps.extend(plan.watched_gaps.iter().cloned());
+        }
+    }
+}
+
 /// What the plan must not run without and the guard did not confirm (REQ BW-4, BW-6): with it, no
 /// program is started.
 #[must_use]

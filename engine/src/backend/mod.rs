@@ -14,7 +14,7 @@ mod supervised;
 
 pub use bridge::*;
 pub use bwrap::native_plan;
-pub use confirm::{NOT_CONFIRMED, PROXIES_ONLY, confirm, unmet};
+pub use confirm::{NOT_CONFIRMED, PROXIES_ONLY, confirm, confirm_watch, unmet};
 pub use enforcement::*;
 pub use explain::*;
 pub use kind::*;

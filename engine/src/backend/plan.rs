@@ -1,6 +1,6 @@
 //! The launch plan of a native session, as a value.
 
-use super::{BridgePlan, Enforcement, SeccompArch};
+use super::{BridgePlan, Enforcement, Gap, SeccompArch};
 use crate::error::{Coded, Fix};
 use crate::policy::FileId;
 use crate::spec::{AbsPath, NetworkMode};
@@ -56,6 +56,10 @@ pub struct NativePlan {
     /// Bind sources and what masks hide, to open `O_PATH` before the spawn, compare, and hold
     /// until ready.
     pub pins: Vec<Pin>,
+    /// What is kept hidden while the session runs, whatever the host puts there.
+    pub secrets: Vec<WatchedPath>,
+    /// What is left of the gaps of secrets when that works ([`super::confirm_watch`]).
+    pub watched_gaps: Vec<Gap>,
     /// Default working directory inside.
     pub cwd: AbsPath,
     /// The payload's whole environment.
@@ -105,6 +109,18 @@ pub struct Pin {
     pub masked: bool,
     /// The request names it; else the policy found it, and another look finds what is there now.
     pub named: bool,
+}
+
+/// A path that a program on the host may give another file: the kernel takes a mask away with the
+/// name that it stands on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchedPath {
+    /// Canonical path, the same outside and inside.
+    pub path: AbsPath,
+    /// The outermost bind that it is seen through.
+    pub root: AbsPath,
+    /// What must be there.
+    pub root_id: FileId,
 }
 
 impl NativePlan {

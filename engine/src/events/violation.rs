@@ -290,7 +290,7 @@ impl RefusalRule {
 }
 
 /// Bytes of a program, as they can be shown.
-fn shown(bytes: &[u8]) -> String {
+pub(crate) fn shown(bytes: &[u8]) -> String {
     text(&String::from_utf8_lossy(bytes))
 }
 

@@ -5,7 +5,7 @@ use super::host::{HostView, own_namespaces};
 use super::network::PreparedNetwork;
 use crate::backend::{
     BridgeChoice, BridgePlan, Enforcement, NativePlan, PlanFacts, SandboxBackend, SeccompArch,
-    confirm, native_plan, unmet,
+    confirm, confirm_watch, native_plan, unmet,
 };
 use crate::egress::rules::RuleSet;
 use crate::error::{Coded, Fix, Problem};
@@ -311,7 +311,14 @@ impl NativeSandboxAdapter {
             .map(|check| format!("{}: {}", check.name, check.detail))
             .collect();
         details.insert("verified".to_owned(), checks.into());
-        let enforcement = confirm(&plan, tree.report(), tree.way_in());
+        let mut enforcement = confirm(&plan, tree.report(), tree.way_in());
+        match tree.watches_secrets() {
+            Ok(true) => confirm_watch(&mut enforcement, &plan),
+            Ok(false) => {}
+            Err(reason) => {
+                details.insert("secretsNotHiddenAgain".to_owned(), reason.into());
+            }
+        }
         Ok(Launched {
             backend: SandboxBackend::Native,
             tree,

@@ -21,6 +21,7 @@ mod prompts;
 mod refusals;
 mod sandbox;
 mod sandbox_manager;
+mod secrets;
 mod session;
 mod terminals;
 mod trial;

@@ -21,7 +21,7 @@ const EVENTS: (u64, u64) = (200, 50);
 /// Where the refusals of one session go.
 pub(super) struct Recording {
     pub(super) session: String,
-    pub(super) journal: Journal,
+    pub(super) journal: Arc<Journal>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) events: Arc<Events>,
     /// Programs that no approved folder lets run.

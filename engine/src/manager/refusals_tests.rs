@@ -75,7 +75,11 @@ impl Scene {
         };
         let recording = Recording {
             session: "s".to_owned(),
-            journal: Journal::new(run, Arc::new(RowIds::of_process()), Arc::clone(&sink) as _),
+            journal: Arc::new(Journal::new(
+                run,
+                Arc::new(RowIds::of_process()),
+                Arc::clone(&sink) as _,
+            )),
             clock: Arc::new(SystemClock::default()),
             events: bus,
             always_refused: always_refused

@@ -5,6 +5,7 @@ use super::exec::{Exec, ExecEnd};
 use super::life::{Change, IllegalChange, Life};
 use super::port::{ExecRequest, ExecStdio};
 use super::refusals::Recording;
+use super::secrets::SecretGuard;
 use super::{SandboxHandle, SandboxState};
 use crate::egress::ask::Clock;
 use crate::egress::journal::Journal;
@@ -37,6 +38,8 @@ pub(super) struct Sandbox {
     state: Mutex<Inner>,
     /// Puts down what the guard refuses, until it is gone.
     recording: Mutex<Option<JoinHandle<()>>>,
+    /// Hides secrets again that the host replaces.
+    hiding: Mutex<Option<JoinHandle<()>>>,
     /// Execs share it; suspend and resume have it alone, so that nothing starts in between.
     gate: RwLock<()>,
     events: Arc<Events>,
@@ -60,11 +63,12 @@ impl Sandbox {
         events: Arc<Events>,
         (journal, clock): (Journal, Arc<dyn Clock>),
     ) -> Arc<Self> {
+        let journal = Arc::new(journal);
         let recording = launched.tree.take_violations().map(|violations| {
             let recording = Recording {
                 session: id.clone(),
-                journal,
-                clock,
+                journal: Arc::clone(&journal),
+                clock: Arc::clone(&clock),
                 events: Arc::clone(&events),
                 always_refused: launched.always_refused,
             };
@@ -92,9 +96,27 @@ impl Sandbox {
             env: launched.env,
             state,
             recording: Mutex::new(recording),
+            hiding: Mutex::new(None),
             gate: RwLock::new(()),
             events,
         });
+        if let Some(watch) = sandbox.tree.take_secret_watch() {
+            let guard = SecretGuard {
+                session: sandbox.id.clone(),
+                journal,
+                clock,
+                events: Arc::clone(&sandbox.events),
+            };
+            let hiding = tokio::spawn(guard.run(
+                watch,
+                Arc::downgrade(&sandbox),
+                sandbox.tree.closed_watch(),
+            ));
+            *sandbox
+                .hiding
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = Some(hiding);
+        }
         tokio::spawn(Self::watch(Arc::downgrade(&sandbox)));
         sandbox
     }
@@ -126,6 +148,20 @@ impl Sandbox {
             // Torn down as asked, it does not break.
             !state.ending && state.breaks(problem)
         };
+        if broke {
+            self.events
+                .send((self.id.clone(), SandboxEvent::Killed { reason }));
+        }
+    }
+
+    /// Kills everything in it at once, and keeps why.
+    pub(super) fn kill_for(&self, problem: Problem) {
+        let reason = problem.message.clone();
+        let broke = {
+            let mut state = self.state();
+            !state.ending && state.breaks(problem)
+        };
+        self.tree.kill();
         if broke {
             self.events
                 .send((self.id.clone(), SandboxEvent::Killed { reason }));
@@ -293,6 +329,16 @@ impl Sandbox {
     pub(super) async fn destroy(&self) -> Result<(), Problem> {
         self.state().ending = true;
         let ended = self.tree.end().await.map_err(|error| error.problem());
+        let hiding = self
+            .hiding
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(hiding) = hiding {
+            // Its helper ends with it.
+            hiding.abort();
+            let _ = hiding.await;
+        }
         let recording = self
             .recording
             .lock()

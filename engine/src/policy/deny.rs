@@ -283,19 +283,36 @@ impl Denials {
                         | NodeKind::Symlink
                         | NodeKind::Socket
                         | NodeKind::Special => {
-                            layout.gaps.add(GapKind::SecretFileReplaced, shown.clone());
+                            layout.gaps.watched(
+                                GapKind::SecretFileReplaced,
+                                GapKind::SecretForAMoment,
+                                &shown,
+                            );
                             if info.nlink > 1 {
                                 layout.gaps.add(GapKind::HardLinkedSecret, shown);
                             }
                         }
                     }
                 }
-                End::Missing { parent, name, .. } => {
+                End::Missing {
+                    parent,
+                    name,
+                    path: missing,
+                    ..
+                } => {
                     // A Mac's folder, where there is none.
                     let foreign = *parent == layout.home && name == b"Library";
                     if layout.is_visible(parent) && !foreign {
                         let shown = layout.shown(&entry.path);
-                        layout.gaps.add(GapKind::MissingSecretPath, shown);
+                        // What a glob will name is not known.
+                        let left = if is_glob(&entry.path) {
+                            GapKind::MissingSecretPath
+                        } else {
+                            layout.missing_secrets.push(missing.clone());
+                            GapKind::SecretForAMoment
+                        };
+                        let wide = GapKind::MissingSecretPath;
+                        layout.gaps.watched(wide, left, &shown);
                     }
                 }
                 // Refused once every mask stands, where it is not out of reach.

@@ -18,6 +18,8 @@ pub enum GapKind {
     HardLinksUnsearched,
     /// A host program that replaces a masked file drops its mask.
     SecretFileReplaced,
+    /// A secret that the host replaces or makes is readable until it is hidden again.
+    SecretForAMoment,
     /// A write-denied path does not exist, so it can be created inside.
     MissingProtectedPath,
     /// A write-denied path is reached through a symlink that can be replaced.
@@ -50,11 +52,12 @@ pub enum GapKind {
 
 impl GapKind {
     /// Every kind.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::MissingSecretPath,
         Self::HardLinkedSecret,
         Self::HardLinksUnsearched,
         Self::SecretFileReplaced,
+        Self::SecretForAMoment,
         Self::MissingProtectedPath,
         Self::ProtectedPathIsSymlink,
         Self::ProtectedPathIsRoot,
@@ -79,6 +82,7 @@ impl GapKind {
             Self::HardLinkedSecret => "hard-linked-secret",
             Self::HardLinksUnsearched => "hard-links-unsearched",
             Self::SecretFileReplaced => "secret-file-replaced",
+            Self::SecretForAMoment => "secret-for-a-moment",
             Self::MissingProtectedPath => "missing-protected-path",
             Self::ProtectedPathIsSymlink => "protected-path-is-symlink",
             Self::ProtectedPathIsRoot => "protected-path-is-root",
@@ -103,7 +107,8 @@ impl GapKind {
             Self::MissingSecretPath
             | Self::HardLinkedSecret
             | Self::HardLinksUnsearched
-            | Self::SecretFileReplaced => Aspect::SecretReads,
+            | Self::SecretFileReplaced
+            | Self::SecretForAMoment => Aspect::SecretReads,
             Self::MissingProtectedPath
             | Self::ProtectedPathIsSymlink
             | Self::ProtectedPathIsRoot
@@ -164,6 +169,11 @@ impl GapKind {
                 "{} one by one; a program on the host that replaces such a file makes the new one \
                  readable: {names}",
                 plural("secret file is hidden", "secret files are hidden")
+            ),
+            Self::SecretForAMoment => format!(
+                "{} hidden one by one or not there yet; when a program on the host replaces or \
+                 makes one, it is readable for the moment until Kotak hides it again: {names}",
+                plural("secret path is", "secret paths are")
             ),
             Self::MissingProtectedPath => format!(
                 "{} not exist and can be created inside: {names}",
@@ -239,12 +249,26 @@ pub(super) struct Gaps {
     unsupervised: GapSet,
     /// What the supervisor leaves of a wider one.
     supervised: GapSet,
+    /// What is left of those about secrets that are replaced or made while the session runs, where
+    /// they are hidden again.
+    watched: GapSet,
 }
 
 impl Gaps {
     /// Names a gap that no supervisor closes.
     pub(super) fn add(&mut self, kind: GapKind, case: impl Into<String>) {
         self.always.add(kind, case);
+    }
+
+    /// Names a gap that is narrower where secrets are hidden again while the session runs.
+    pub(super) fn watched(&mut self, wide: GapKind, left: GapKind, case: &str) {
+        self.always.add(wide, case);
+        self.watched.add(left, case);
+    }
+
+    /// What is left of the gaps that [`Self::watched`] named.
+    pub(super) fn take_watched(&mut self) -> Vec<Gap> {
+        std::mem::take(&mut self.watched).finish()
     }
 
     /// Where a gap belongs, by whether the supervisor holds what it is about.

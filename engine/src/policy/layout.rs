@@ -28,6 +28,8 @@ pub(super) struct Layout<'a> {
     pub(super) places: BTreeMap<AbsPath, Place>,
     links: BTreeMap<AbsPath, Vec<u8>>,
     pub(super) gaps: Gaps,
+    /// Secrets that are not there, where they would be seen.
+    pub(super) missing_secrets: Vec<AbsPath>,
     pub(super) held: Held,
     /// Folders held because they could not be searched.
     pub(super) unread: BTreeSet<AbsPath>,
@@ -49,6 +51,7 @@ impl<'a> Layout<'a> {
             places: BTreeMap::new(),
             links: BTreeMap::new(),
             gaps: Gaps::default(),
+            missing_secrets: Vec::new(),
             held: Held::default(),
             unread: BTreeSet::new(),
         }

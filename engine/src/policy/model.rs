@@ -18,6 +18,8 @@ pub struct Policy {
     pub(crate) private: Vec<PrivateDir>,
     pub(crate) links: Vec<Link>,
     pub(crate) masks: Vec<Mask>,
+    /// Secrets that are not there, where the session would see them.
+    pub(crate) missing: Vec<AbsPath>,
     pub(crate) assembly: Option<AbsPath>,
     pub(crate) kernel: Vec<AbsPath>,
     /// Where the sandbox's own `/etc/resolv.conf` stands; none under an open network.
@@ -29,6 +31,8 @@ pub struct Policy {
     pub(crate) gaps: Vec<Gap>,
     /// What the gaps are where the guard's supervisor does not work.
     pub(crate) unsupervised_gaps: Vec<Gap>,
+    /// What the gaps of secrets are where they are hidden again while the session runs.
+    pub(crate) watched_gaps: Vec<Gap>,
     pub(crate) files: FilePolicy,
     /// Absent: programs run wherever they are.
     pub(crate) exec: Option<ExecPolicy>,

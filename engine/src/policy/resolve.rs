@@ -74,6 +74,8 @@ pub fn resolve(
     };
     let rules = spec.filename_rules();
     let files = layout.file_policy(rules.globs(), rules.exceptions());
+    let missing = std::mem::take(&mut layout.missing_secrets);
+    let watched_gaps = layout.gaps.take_watched();
     let (supervised_gaps, unsupervised_gaps) = std::mem::take(&mut layout.gaps).finish();
     let sentences = sentences(&Summary {
         layout: &layout,
@@ -98,6 +100,7 @@ pub fn resolve(
         private: Vec::new(),
         links,
         masks: Vec::new(),
+        missing,
         assembly,
         kernel,
         resolver,
@@ -110,6 +113,7 @@ pub fn resolve(
             Some(_) => unsupervised_gaps.clone(),
         },
         unsupervised_gaps,
+        watched_gaps,
         files,
         exec,
         lack,

@@ -4,7 +4,7 @@ use super::cgroup::SessionCgroup;
 use super::child::{Child, OnDrop};
 use super::collect::Collected;
 use super::guard_link::{GuardLink, SetupFailure};
-use super::tree::{Root, Tree, control_pair};
+use super::tree::{Root, Secrets, Tree, control_pair};
 use super::{LaunchError, Spawner, guard_image};
 use crate::sys::spawn::{ChildPlan, Image, OnSpawnerDeath};
 use kotak_guard::proto::{LandlockPlan, PROTOCOL_VERSION, Role, Setup};
@@ -61,6 +61,7 @@ pub async fn launch() -> Result<Tree, LaunchError> {
         files: None,
         exec: None,
         loopback: None,
+        hand_over_mounts: false,
     };
     match tokio::time::timeout(DEADLINE, link.setup(setup)).await {
         Ok(Ok((report, _))) => {
@@ -75,6 +76,7 @@ pub async fn launch() -> Result<Tree, LaunchError> {
                 report,
                 next_exec: AtomicU64::new(1),
                 network: None,
+                secrets: Secrets::None,
             })
         }
         // It has run nothing, so nothing is lost by killing it.

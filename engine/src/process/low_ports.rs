@@ -14,6 +14,7 @@ use crate::error::Coded;
 use crate::sys::spawn::{ChildPlan, Image, OnSpawnerDeath};
 use kotak_guard::proto::{HelperAnswer, HelperRequest, HelperStep};
 use kotak_guard::wire::{WireError, recv, send};
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -87,7 +88,9 @@ impl Helper {
     /// Starts one. It can begin while the sandbox is still being built.
     pub(super) async fn start() -> Result<Self, LowPortsError> {
         let (own, control) = control_pair().map_err(LowPortsError::Start)?;
-        let child = start(control).await.map_err(LowPortsError::Start)?;
+        let child = start_helper(c"helper", control)
+            .await
+            .map_err(LowPortsError::Start)?;
         Ok(Self {
             child,
             control: own,
@@ -149,17 +152,14 @@ fn understand(
     }
 }
 
-async fn start(control: OwnedFd) -> Result<Child, LaunchError> {
+/// Starts the guard's program on the host, in one of its modes for a moment's help.
+pub(super) async fn start_helper(mode: &CStr, control: OwnedFd) -> Result<Child, LaunchError> {
     let spawner = Spawner::shared().map_err(LaunchError::Spawn)?;
     let image = guard_image::open().map_err(LaunchError::GuardImage)?;
     let null = || super::null().map_err(LaunchError::descriptor("/dev/null"));
     let plan = ChildPlan {
         image: Image::Fd(image),
-        argv: vec![
-            c"kotak-guard".to_owned(),
-            c"helper".to_owned(),
-            c"13".to_owned(),
-        ],
+        argv: vec![c"kotak-guard".to_owned(), mode.to_owned(), c"13".to_owned()],
         env: Vec::new(),
         fds: vec![
             (null()?, 0),

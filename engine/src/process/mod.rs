@@ -22,6 +22,8 @@ mod inside;
 #[cfg(target_os = "linux")]
 mod low_ports;
 #[cfg(target_os = "linux")]
+mod masker;
+#[cfg(target_os = "linux")]
 mod master;
 #[cfg(target_os = "linux")]
 pub mod native;
@@ -34,6 +36,8 @@ mod relay;
 #[cfg(target_os = "linux")]
 mod requests;
 pub mod scrollback;
+#[cfg(target_os = "linux")]
+mod secret_watch;
 #[cfg(target_os = "linux")]
 mod sockets;
 #[cfg(target_os = "linux")]
@@ -54,6 +58,8 @@ pub use error::*;
 pub use host_socket::*;
 #[cfg(target_os = "linux")]
 pub use inside::*;
+#[cfg(target_os = "linux")]
+pub use secret_watch::{SecretNotice, SecretWatch};
 #[cfg(target_os = "linux")]
 pub use sockets::*;
 #[cfg(target_os = "linux")]
@@ -93,4 +99,10 @@ pub(crate) fn hurry_for_test() {
 #[cfg(all(test, target_os = "linux"))]
 pub(crate) fn forbid_cgroups_for_test() {
     cgroup::FORBIDDEN.store(true, std::sync::atomic::Ordering::SeqCst);
+}
+
+/// Makes every later session of this process go without the watch over its secrets.
+#[cfg(all(test, target_os = "linux"))]
+pub(crate) fn forbid_secret_watch_for_test() {
+    secret_watch::FORBIDDEN.store(true, std::sync::atomic::Ordering::SeqCst);
 }

@@ -7,10 +7,11 @@ use super::child::{Child, ChildEnd, OnDrop};
 use super::collect::Collected;
 use super::guard_link::{GuardLink, SetupFailure};
 use super::low_ports::{Helper, LowPortsError};
+use super::masker::Masker;
 use super::pins::Pins;
 use super::relay::{FIRST_EXEC, NetworkId, RelaySockets};
-use super::tree::{Network, Root, Tree, control_pair};
-use super::{LaunchError, Listener, SessionSockets, Spawner, guard_image};
+use super::tree::{Network, Root, Secrets, Tree, control_pair};
+use super::{LaunchError, Listener, SecretWatch, SessionSockets, Spawner, guard_image};
 use crate::backend::{
     Bridge, BridgeChoice, FD_CONTROL, FD_GUARD, FD_RESOLVER, FD_STATUS, NativePlan, Pin, WayIn,
 };
@@ -147,13 +148,32 @@ async fn build(
             None => None,
         }
     };
-    let (verdict, helper) = tokio::join!(tokio::time::timeout(deadline, proof), helper);
+    let masker = async {
+        match plan.secrets.is_empty() {
+            false => Some(Masker::start().await),
+            true => None,
+        }
+    };
+    let (verdict, helper, masker) =
+        tokio::join!(tokio::time::timeout(deadline, proof), helper, masker);
     match verdict {
-        Ok(Ok((report, descriptors, guard))) => {
+        Ok(Ok((report, mut descriptors, guard))) => {
+            let mounts = match plan.setup.hand_over_mounts {
+                true => descriptors.pop(),
+                false => None,
+            };
+            let secrets = async {
+                match masker {
+                    Some(masker) => SecretWatch::begin(&plan.secrets, masker, mounts).await,
+                    None => Secrets::None,
+                }
+            };
             // What the runner says is used only where it can be true.
             let runner = launching.child.pid();
             let opening = open_network(plan, relays, helper, descriptors, &launching.link);
-            let network = match tokio::time::timeout(deadline, opening).await {
+            let opening = tokio::time::timeout(deadline, opening);
+            let (opened, secrets) = tokio::join!(opening, secrets);
+            let network = match opened {
                 Ok(Ok(network)) => network,
                 Ok(Err(error)) => {
                     launching.kill().await;
@@ -178,6 +198,7 @@ async fn build(
                 report,
                 next_exec: AtomicU64::new(FIRST_EXEC),
                 network,
+                secrets,
             })
         }
         Ok(Err(SetupFailure::Refused(check))) => {

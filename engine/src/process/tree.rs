@@ -7,7 +7,9 @@ use super::guard_link::{ExecFailure, GuardLink, LinkClosed};
 use super::master::Master;
 use super::pty::OpenPty;
 use super::scrollback::Limits;
-use super::{ExecError, Inside, LaunchError, OwnedStream, SessionSockets, Terminal, Violations};
+use super::{
+    ExecError, Inside, LaunchError, OwnedStream, SecretWatch, SessionSockets, Terminal, Violations,
+};
 use crate::backend::WayIn;
 use crate::error::{Coded, Fix};
 use kotak_guard::proto::{Exec, ExitStatus, Process, ReadyReport, Signal, SignalTarget, Stdio};
@@ -52,6 +54,19 @@ pub struct Tree {
     pub(super) next_exec: AtomicU64,
     /// What only sessions with a network of their own have.
     pub(super) network: Option<Network>,
+    pub(super) secrets: Secrets,
+}
+
+/// What keeps secrets hidden while a session runs.
+#[derive(Debug, Default)]
+pub(super) enum Secrets {
+    /// There is nothing to keep hidden.
+    #[default]
+    None,
+    /// It works; until it is taken.
+    Watched(Mutex<Option<Box<SecretWatch>>>),
+    /// It does not, and why.
+    Unwatched(String),
 }
 
 /// The network of a session, from the engine's side.
@@ -155,6 +170,37 @@ impl Tree {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take()
+    }
+
+    /// What hides secrets again that the host replaces or makes: once, and none where that does not
+    /// work. Dropping it ends it.
+    #[must_use]
+    pub fn take_secret_watch(&self) -> Option<SecretWatch> {
+        let Secrets::Watched(watch) = &self.secrets else {
+            return None;
+        };
+        let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
+        watch.take().map(|watch| *watch)
+    }
+
+    /// Whether secrets are hidden again, as it was seen at launch; `Err` says why not.
+    pub fn watches_secrets(&self) -> Result<bool, &str> {
+        match &self.secrets {
+            Secrets::None => Ok(false),
+            Secrets::Watched(_) => Ok(true),
+            Secrets::Unwatched(reason) => Err(reason),
+        }
+    }
+
+    /// Kills everything in a sandbox at once, without a moment to end by itself; [`Tree::end`]
+    /// waits for that.
+    pub fn kill(&self) {
+        if let Some(cgroup) = &self.cgroup {
+            cgroup.kill();
+        }
+        if self.root == Root::Namespace {
+            self.child.kill();
+        }
     }
 
     /// What its guard refuses, from the beginning on: once. What nobody takes is bounded.

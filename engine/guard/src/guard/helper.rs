@@ -65,7 +65,14 @@ fn open_all(request: &HelperRequest, descriptors: Vec<OwnedFd>) -> Result<Vec<Ow
         return Err(senseless(Errno::EPROTO));
     }
     let [network] = <[OwnedFd; 1]>::try_from(descriptors).map_err(|_| senseless(Errno::EBADF))?;
-    let owner = owner_of(&network)?;
+    let owner = owner_of(&network, libc::CLONE_NEWNET, "/proc/self/ns/net").map_err(|found| {
+        let step = if found.found {
+            HelperStep::Owner
+        } else {
+            HelperStep::Request
+        };
+        at(step)(found.errno)
+    })?;
     setns(&owner, CloneFlags::CLONE_NEWUSER).map_err(at(HelperStep::JoinUser))?;
     setns(&network, CloneFlags::CLONE_NEWNET).map_err(at(HelperStep::JoinNetwork))?;
     if let Some(local) = request.local {
@@ -78,18 +85,34 @@ fn open_all(request: &HelperRequest, descriptors: Vec<OwnedFd>) -> Result<Vec<Ow
         .collect()
 }
 
-/// The user namespace that owns the network namespace. Neither may be this process's own: what
-/// follows changes a network, and that must never be the host's.
-fn owner_of(network: &OwnedFd) -> Result<OwnedFd, Failure> {
-    let senseless = at(HelperStep::Request);
-    let kind = sys::namespace_kind(network.as_fd()).map_err(&senseless)?;
-    let own = stat("/proc/self/ns/net").map_err(&senseless)?;
-    if kind != libc::CLONE_NEWNET || same(&own, &fstat(network).map_err(&senseless)?) {
+/// Why the owner of a namespace is not had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NoOwner {
+    /// Whether the namespace is one to ask about.
+    pub(super) found: bool,
+    pub(super) errno: Errno,
+}
+
+/// The user namespace that owns a namespace of this kind (`CLONE_NEW*`). Neither may be this
+/// process's own: what follows changes it, and that must never be the host's.
+pub(super) fn owner_of(
+    namespace: &OwnedFd,
+    wanted: libc::c_int,
+    own: &str,
+) -> Result<OwnedFd, NoOwner> {
+    let senseless = |errno| NoOwner {
+        found: false,
+        errno,
+    };
+    let kind = sys::namespace_kind(namespace.as_fd()).map_err(senseless)?;
+    let own = stat(own).map_err(senseless)?;
+    if kind != wanted || same(&own, &fstat(namespace).map_err(senseless)?) {
         return Err(senseless(Errno::EINVAL));
     }
-    let owner = sys::owning_user_namespace(network.as_fd()).map_err(at(HelperStep::Owner))?;
-    let own = stat("/proc/self/ns/user").map_err(&senseless)?;
-    if same(&own, &fstat(&owner).map_err(&senseless)?) {
+    let owner = sys::owning_user_namespace(namespace.as_fd())
+        .map_err(|errno| NoOwner { found: true, errno })?;
+    let own = stat("/proc/self/ns/user").map_err(senseless)?;
+    if same(&own, &fstat(&owner).map_err(senseless)?) {
         return Err(senseless(Errno::EINVAL));
     }
     Ok(owner)

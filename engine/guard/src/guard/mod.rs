@@ -6,6 +6,7 @@ mod everybody;
 mod exec;
 mod freeze;
 mod helper;
+mod masks;
 mod processes;
 mod restrict;
 mod session;
@@ -13,6 +14,7 @@ mod setup;
 mod sockets;
 mod supervise;
 mod sys;
+mod sys_mount;
 mod verify;
 
 use kotak_guard::{
@@ -65,7 +67,7 @@ pub(crate) fn run() -> ExitCode {
         return connect::run(words);
     }
     let Some((mode, number)) = arguments(words) else {
-        eprintln!("kotak-guard: usage: kotak-guard native|host|helper DESCRIPTOR");
+        eprintln!("kotak-guard: usage: kotak-guard native|host|helper|masks DESCRIPTOR");
         return ExitCode::from(MISUSED);
     };
     let (control, signals) = match take_over(number) {
@@ -78,6 +80,7 @@ pub(crate) fn run() -> ExitCode {
     let served = match mode {
         Mode::Life(life) => serve(life, control, signals),
         Mode::Helper => helper::serve(&control).map(|()| ExitCode::SUCCESS),
+        Mode::Masks => masks::serve(&control).map(|()| ExitCode::SUCCESS),
     };
     match served {
         Ok(code) => code,
@@ -95,6 +98,8 @@ enum Mode {
     Life(Life),
     /// To open ports in a sandbox's network.
     Helper,
+    /// To put masks back into a sandbox.
+    Masks,
 }
 
 fn arguments(mut words: impl Iterator<Item = OsString>) -> Option<(Mode, i32)> {
@@ -102,6 +107,7 @@ fn arguments(mut words: impl Iterator<Item = OsString>) -> Option<(Mode, i32)> {
         "native" => Mode::Life(Life::Native),
         "host" => Mode::Life(Life::Host),
         "helper" => Mode::Helper,
+        "masks" => Mode::Masks,
         _ => return None,
     };
     let number = words
@@ -185,6 +191,7 @@ mod tests {
         assert_eq!(parsed(&["native", "13"]), Some((native, 13)));
         assert_eq!(parsed(&["host", "3"]), Some((Mode::Life(Life::Host), 3)));
         assert_eq!(parsed(&["helper", "13"]), Some((Mode::Helper, 13)));
+        assert_eq!(parsed(&["masks", "13"]), Some((Mode::Masks, 13)));
         for wrong in [
             &[][..],
             &["native"],

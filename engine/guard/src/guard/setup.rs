@@ -89,6 +89,11 @@ fn native(verified: Verified, expect: &Expectation, setup: &Setup) -> Result<Rea
         descriptors = opened;
         report.passed.push(found);
     }
+    if setup.hand_over_mounts {
+        let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
+        let own = open("/proc/self/ns/mnt", flags, Mode::empty());
+        descriptors.push(own.map_err(failed("mount-namespace"))?);
+    }
     restrict(setup.landlock, setup.exec.as_ref(), &mut report)?;
     let seccomp: Vec<_> = setup
         .seccomp
@@ -117,6 +122,7 @@ fn host(setup: &Setup) -> Result<Ready, Check> {
     if setup.landlock != LandlockPlan::default()
         || !setup.seccomp.is_empty()
         || setup.loopback.is_some()
+        || setup.hand_over_mounts
         || setup.files.is_some()
         || setup.exec.is_some()
     {

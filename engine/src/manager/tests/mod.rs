@@ -8,6 +8,7 @@ mod launch;
 mod lifecycle;
 mod network;
 mod refusal;
+mod secrets;
 mod terminal;
 
 use super::{Engine, EngineOptions, EngineRole};

@@ -140,6 +140,7 @@ pub(crate) fn native_setup(expect: Expectation) -> Setup {
         files: None,
         exec: None,
         loopback: None,
+        hand_over_mounts: false,
     }
 }
 
@@ -152,6 +153,7 @@ pub(crate) fn host_setup() -> Setup {
         files: None,
         exec: None,
         loopback: None,
+        hand_over_mounts: false,
     }
 }
 

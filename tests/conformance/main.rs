@@ -10,6 +10,7 @@
 
 mod binds;
 mod environment;
+mod host_edits;
 mod input;
 mod lifecycle;
 mod network;

@@ -29,7 +29,8 @@ impl Coded for SecretShown {
 
     fn fix(&self) -> Option<Fix> {
         Some(Fix::words(
-            "Start a new session: a launch hides every secret. Replace the secret if a program inside may have read it.",
+            "Start a new session: a launch hides every secret. Replace the secret if a program \
+             inside may have read it.",
         ))
     }
 }

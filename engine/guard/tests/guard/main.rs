@@ -12,6 +12,7 @@ mod exec;
 mod forwards;
 mod freeze;
 mod harness;
+mod masks;
 mod network;
 mod protection;
 mod setup;

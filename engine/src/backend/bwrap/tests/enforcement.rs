@@ -322,3 +322,40 @@ fn an_old_kernel_is_told_in_the_row_of_filename_rules_and_nothing_is_supervised(
     let confirmed = confirm(&plan, &report, Some(&way_in()));
     assert_eq!(confirmed, plan.enforcement);
 }
+
+#[test]
+fn a_confirmed_watch_narrows_the_gaps_of_secrets_and_nothing_else() {
+    // REQ TM-2, BK-7
+    let plan = terminal_plan();
+    let before = confirm(&plan, &ready(&plan), None);
+    let mut after = before.clone();
+    crate::backend::confirm_watch(&mut after, &plan);
+    let has = |enforcement: &crate::backend::Enforcement, kind: GapKind| {
+        let gaps = &row(enforcement, Aspect::SecretReads).gaps;
+        gaps.iter().any(|gap| gap.code == kind.code())
+    };
+    assert!(has(&before, GapKind::MissingSecretPath));
+    assert!(!has(&before, GapKind::SecretForAMoment));
+    assert!(has(&after, GapKind::SecretForAMoment));
+    assert!(!has(&after, GapKind::SecretFileReplaced));
+    assert_eq!(row(&after, Aspect::SecretReads).level, Level::Partial);
+    for (before, after) in before.aspects.iter().zip(&after.aspects) {
+        assert!(before.aspect == Aspect::SecretReads || before == after);
+    }
+    // What is watched is seen through a bind, the outermost, and is each there once.
+    assert!(
+        plan.secrets
+            .iter()
+            .all(|secret| secret.path.is_within(&secret.root))
+    );
+    let home = plan
+        .secrets
+        .iter()
+        .filter(|secret| secret.root.to_string() == "/home/u");
+    assert!(home.count() > 10);
+    assert!(
+        plan.secrets
+            .windows(2)
+            .all(|pair| pair[0].path < pair[1].path)
+    );
+}

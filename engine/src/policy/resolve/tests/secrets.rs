@@ -31,6 +31,36 @@ fn existing_secrets_are_masked_and_their_parents_pinned() {
 }
 
 #[test]
+fn what_is_hidden_again_while_a_session_runs_is_named_apart_from_what_is_not() {
+    // REQ TM-2, SP
+    let mut host = with_code();
+    host.file("/home/u/.netrc", "x").dir("/home/u/.config");
+    let policy = terminal(&host, "/home/u/code").unwrap();
+    let missing = |path: &str| policy.missing.iter().any(|found| found.to_string() == path);
+    assert!(missing("/home/u/.aws") && missing("/home/u/.config/gh"));
+    // One that is there, one that no Linux has, and what a glob may name.
+    assert!(!missing("/home/u/.netrc"));
+    let odd = |path: &AbsPath| {
+        let path = path.to_string();
+        path.contains("Library") || path.contains('*')
+    };
+    assert!(!policy.missing.iter().any(odd), "{:?}", policy.missing);
+    let left = named(&policy.watched_gaps, GapKind::SecretForAMoment).unwrap();
+    assert!(left.contains("~/.netrc") || left.contains('…'), "{left}");
+    let unwatched = named(&policy.watched_gaps, GapKind::MissingSecretPath).unwrap();
+    assert!(
+        unwatched.contains('*') && !unwatched.contains("~/.aws"),
+        "{unwatched}"
+    );
+    assert_eq!(
+        named(&policy.watched_gaps, GapKind::SecretFileReplaced),
+        None
+    );
+    // Until it is confirmed, the wide ones stand.
+    assert_eq!(gap(&policy, GapKind::SecretForAMoment), None);
+}
+
+#[test]
 fn a_secret_behind_a_symlink_is_masked_where_it_is_when_that_is_visible() {
     // REQ SP-2
     let mut host = with_code();

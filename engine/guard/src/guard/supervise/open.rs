@@ -226,7 +226,9 @@ fn open_present(
             judged.content_of(&now, &entry.path(), FileAction::WriteData)?;
         }
     }
-    clear_nonblock(opened.as_fd(), wish)?;
+    if !wish.has(libc::O_NONBLOCK) {
+        clear_nonblock(opened.as_fd())?;
+    }
     Ok(wish.descriptor(opened))
 }
 
@@ -268,7 +270,9 @@ fn open_thing(
         }
         other => other?,
     };
-    clear_nonblock(opened.as_fd(), wish)?;
+    if !wish.has(libc::O_NONBLOCK) {
+        clear_nonblock(opened.as_fd())?;
+    }
     Ok(wish.descriptor(opened))
 }
 
@@ -344,12 +348,10 @@ fn wait_for(
 }
 
 /// Of what F_SETFL sets, only what was asked for stays. `O_ASYNC` means nothing to open(2).
-fn clear_nonblock(opened: BorrowedFd<'_>, wish: Wish) -> Result<(), Errno> {
-    if wish.has(libc::O_NONBLOCK) {
-        return Ok(());
-    }
-    let flags = OFlag::from_bits_retain(wish.flags & !libc::O_ASYNC);
-    fcntl(opened, FcntlArg::F_SETFL(flags)).map(drop)
+/// Makes what was opened without waiting wait like any other.
+pub(super) fn clear_nonblock(opened: BorrowedFd<'_>) -> Result<(), Errno> {
+    let flags = OFlag::from_bits_retain(fcntl(opened, FcntlArg::F_GETFL)?);
+    fcntl(opened, FcntlArg::F_SETFL(flags - OFlag::O_NONBLOCK)).map(drop)
 }
 
 /// `/dev/tty`, which is another's for everybody.

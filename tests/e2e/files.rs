@@ -93,12 +93,21 @@ async fn a_refused_name_shows_with_its_path_and_the_program() {
     panel.phase(&id, "running").await;
     view(&panel, "Activity").await;
     panel
-        .line(&id, "touch control; touch .envrc; echo do''ne")
+        .line(
+            &id,
+            "mkdir fresh; touch fresh/control fresh/.envrc; echo do''ne",
+        )
         .await;
     panel.shows(&id, "done").await;
-    row(&panel, &["work/.envrc", "touch"]).await;
-    assert!(panel.stage.read("work/control").is_some(), "the control");
-    assert!(panel.stage.read("work/.envrc").is_none(), "it was made");
+    row(&panel, &["work/fresh/.envrc", "touch"]).await;
+    assert!(
+        panel.stage.read("work/fresh/control").is_some(),
+        "the control"
+    );
+    assert!(
+        panel.stage.read("work/fresh/.envrc").is_none(),
+        "it was made"
+    );
     pictures(&panel, "refused-file").await;
     panel.close().await;
 }

@@ -112,6 +112,77 @@ async fn a_refused_name_shows_with_its_path_and_the_program() {
     panel.close().await;
 }
 
+/// Loads a filter that refuses seccomp(2) with these flags, then becomes the panel.
+#[cfg(target_arch = "x86_64")]
+const MASKED: &str = r"#!/usr/bin/python3
+import ctypes, os, struct, sys
+program = [
+    (0x20, 0, 0, 0),
+    (0x15, 0, 3, 317),
+    (0x20, 0, 0, 24),
+    (0x45, 0, 1, FLAGS),
+    (0x06, 0, 0, 0x00050001),
+    (0x06, 0, 0, 0x7fff0000),
+]
+code = b''.join(struct.pack('=HBBI', *one) for one in program)
+held = ctypes.create_string_buffer(code)
+fprog = struct.pack('@HP', len(program), ctypes.addressof(held))
+libc = ctypes.CDLL(None, use_errno=True)
+libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+buffer = ctypes.create_string_buffer(fprog)
+assert libc.prctl(22, 2, ctypes.addressof(buffer), 0, 0) == 0, os.strerror(ctypes.get_errno())
+os.execv('PANEL', ['PANEL'] + sys.argv[1:])
+";
+
+#[cfg(target_arch = "x86_64")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_masked_supervisor_is_named_by_the_badge_and_its_gaps() {
+    // REQ BK-7, BW-4: masked by an outer filter, as a container's, and by no switch of Kotak's.
+    // 8 is SECCOMP_FILTER_FLAG_NEW_LISTENER; the control's is no flag at all.
+    for (flags, masked) in [("0x40000000", false), ("8", true)] {
+        let panel = Panel::open_behind(&MASKED.replace("FLAGS", flags)).await;
+        let id = panel.start("native", None).await;
+        panel.phase(&id, "running").await;
+        let snapshot = panel
+            .invoke("snapshot", json!({}))
+            .await
+            .expect("a snapshot");
+        let sessions = snapshot["sessions"].as_array().expect("sessions");
+        let session = sessions.iter().find(|session| session["id"] == id.as_str());
+        let enforcement = session.expect("the session")["handle"]["enforcement"].to_string();
+        let gaps = ["missing-protected-path", "new-repositories"];
+        for gap in gaps {
+            assert_eq!(enforcement.contains(gap), masked, "{flags}: {enforcement}");
+        }
+        view(&panel, "Policy").await;
+        panel
+            .line(&id, "mkdir fresh; touch fresh/.envrc; echo e-$?")
+            .await;
+        if masked {
+            panel
+                .window
+                .says("aside.inspector", "can be created inside")
+                .await;
+            // What the report says is what happens.
+            panel.shows(&id, "e-0").await;
+            pictures(&panel, "masked-supervisor").await;
+            let mut refused = panel.request("native", None);
+            refused["execRestriction"] = json!("writable");
+            let refused = panel.invoke("launch", json!({ "request": refused })).await;
+            let problem = refused.expect_err("nothing could report what is refused");
+            assert_eq!(
+                problem["code"],
+                json!("EXEC_RESTRICTION_UNAVAILABLE"),
+                "{problem}"
+            );
+        } else {
+            panel.shows(&id, "e-1").await;
+        }
+        panel.close().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_program_is_approved_and_runs_after_a_restart() {
     // REQ UI-7, BW-6

@@ -65,7 +65,7 @@ impl Judged<'_> {
         match self.verdict(&path, deed) {
             Verdict::Allow => {
                 if deed.makes() {
-                    bare::check_completed(self, entry, action)?;
+                    return bare::check_completed(self, entry, deed, action);
                 }
                 Ok(None)
             }

@@ -178,6 +178,10 @@ fn a_repository_by_another_name_is_judged_as_one() {
             "cd b.git && git config core.fsmonitor /x",
             &format!("mkdir -p f/objects f/refs && {evil} > f/config && echo ref: x > f/HEAD"),
             "mkdir -p g/hooks g/objects && echo x > g/hooks/update && echo ref: x > g/HEAD && mkdir g/refs",
+            "mkdir -p j/common/objects j/common/refs j/d && echo ref: x > j/d/HEAD && \
+             echo ../common > j/d/commondir",
+            "mkdir k && echo ref: x > k/HEAD && echo ../j/common > k/c && mv k/c k/commondir",
+            "mkdir l && echo ref: x > l/HEAD && ln -s ../j/common/c l/commondir",
             "mkdir -p i/objects i/o && ln -s /tmp i/hooks && echo ref: x > i/HEAD && mv i/o i/refs",
         ] {
             git(&mut workspace, attempt);
@@ -185,6 +189,11 @@ fn a_repository_by_another_name_is_judged_as_one() {
             assert!(matches!(told.rule, Rule::Git(_)), "{attempt}: {told:?}");
         }
         assert!(!workspace.names().contains("e.git/hooks/update"));
+        for dir in ["j/d", "k", "l"] {
+            let names = workspace.names();
+            assert!(names.contains(&format!("{dir}/HEAD")), "{dir}");
+            assert!(!names.contains(&format!("{dir}/commondir")), "{dir}");
+        }
         let text = fs::read_to_string(workspace.dir.join("b.git/config")).unwrap();
         assert!(text.contains("name = me") && !text.contains("/x"), "{text}");
     });

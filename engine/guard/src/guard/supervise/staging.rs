@@ -63,8 +63,7 @@ impl Staging {
             ));
         }
         let present = read_regular(entry.dir.as_fd(), &entry.name)?;
-        let memory = memfd_create(c"git", MFdFlags::MFD_CLOEXEC)?;
-        let mut memory = File::from(memory);
+        let mut memory = File::from(memory()?);
         if let (true, Some(present)) = (keep, &present) {
             let copied = memory
                 .write_all(&present.bytes)
@@ -176,6 +175,19 @@ impl Staged {
             Err(reason) => Err(refused(FileAction::WriteData, path, Rule::Git(reason))),
         }
     }
+}
+
+/// A file in memory that can never be executed, so that no restriction of programs is got round by
+/// it. Without that (before Linux 6.3) no such file is given out.
+fn memory() -> Result<OwnedFd, Stop> {
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::from_bits_retain(libc::MFD_NOEXEC_SEAL);
+    memfd_create(c"git", flags).map_err(|errno| match errno {
+        Errno::EINVAL => undecided(
+            "the kernel has no memory that cannot be executed, in which a file of git's could be \
+             written (Linux 6.3)",
+        ),
+        other => other.into(),
+    })
 }
 
 /// What a process has at a number.

@@ -27,6 +27,9 @@ use std::os::fd::{AsFd, OwnedFd};
 /// `sizeof(struct sockaddr_storage)`: the kernel takes no longer address.
 const ADDRESS_BYTES: usize = 128;
 
+/// `sizeof(struct sockaddr_un)`: a Unix socket takes no longer one.
+const UNIX_ADDRESS_BYTES: usize = 110;
+
 /// Bytes before the path in a `sockaddr_un`.
 const FAMILY_BYTES: usize = 2;
 
@@ -129,6 +132,10 @@ pub(super) fn bind(caller: &Caller<'_>, judged: &Judged<'_>) -> Result<Answer, S
             return Ok(Answer::DONE);
         }
     };
+    if length > UNIX_ADDRESS_BYTES {
+        return Err(Errno::EINVAL.into());
+    }
+    // It ends at the first NUL (unix(7)), or with the address.
     let end = path.iter().position(|byte| *byte == 0);
     let path = path.get(..end.unwrap_or(path.len())).unwrap_or_default();
     let entry = Walk::new(caller, judged.settings).entry(None, path)?;
@@ -150,8 +157,7 @@ pub(super) fn bind(caller: &Caller<'_>, judged: &Judged<'_>) -> Result<Answer, S
     };
     let mut judged_address = address.get(..FAMILY_BYTES).unwrap_or_default().to_vec();
     judged_address.extend_from_slice(name);
-    judged_address.push(0);
-    judged_address.truncate(FAMILY_BYTES + 108);
+    // No longer than what was given, so nothing is cut off; without a NUL the kernel adds one.
     let bound = bind_as_given(socket.as_fd(), &judged_address);
     chdir("/")?;
     bound?;
@@ -215,16 +221,15 @@ pub(super) fn mode(
     } else {
         walk.target(dir, &bytes)?
     };
-    let pinned = match target {
+    let pinned = match target.without_dots()? {
+        Target::Entry(_, None) => return Err(Errno::ENOENT.into()),
         Target::Thing(thing) => {
             super::walk::not_of_the_guard(thing.as_fd())?;
             judged.mode_of_thing(thing.as_fd(), &fstat(&thing)?, mode)?;
             thing
         }
-        Target::Entry(entry, found) => {
-            if let Some(found) = found {
-                judged.mode_of(&entry, &found, mode)?;
-            }
+        Target::Entry(entry, Some(found)) => {
+            judged.mode_of(&entry, &found, mode)?;
             let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
             openat(&entry.dir, entry.given()?.as_c_str(), flags, Mode::empty())?
         }

@@ -101,6 +101,30 @@ fn a_socket_is_bound_by_a_permitted_name_only() {
     });
 }
 
+/// unix(7): a path of 108 bytes without a NUL is the longest; the first NUL ends it.
+#[test]
+fn a_socket_has_the_whole_name_that_was_judged() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        let found = workspace.perl(
+            "use Socket; sub at { my ($path) = @_; socket(my $s, AF_UNIX, SOCK_STREAM, 0) or die;
+                 return errno(bind($s, pack('S', AF_UNIX) . $path)); }
+             my $long = './' x 51;
+             my $deep = \"$ws/\" . 'd' x (102 - length \"$ws/\"); mkdir $deep or die;
+             print join ' ', at($long . 'abcdef'), at($long . 'x.keyX'), at($long . 'abcdefX'),
+                 at($long . 'ab.key' . 'XYZ'), at(\"cut\\0.key\"), at(\"y.key\\0X\"),
+                 at('z' . \"\\0\" x 107), at('z2' . \"\\0\" x 107),
+                 at(\"$deep/x.keyABC\");",
+        );
+        assert_eq!(found, "ok ok 22 22 ok 13 ok 22 22");
+        let names = workspace.names();
+        for name in ["abcdef", "x.keyX", "cut", "z"] {
+            assert!(names.contains(name), "{name}: {names:?}");
+        }
+        assert_eq!(names.len(), 6, "{names:?}");
+    });
+}
+
 #[test]
 fn both_ends_of_a_fifo_meet_and_a_killed_writer_leaves_the_guard_alive() {
     every_user(|user| {

@@ -177,7 +177,8 @@ impl Rules {
         self.inodes.contains(&node)
     }
 
-    /// The protected paths strictly below a directory, which may not exist.
+    /// The protected paths strictly below a directory, which may not exist. The directory may have
+    /// another case in them, but has as many components.
     pub fn protected_below<'a>(&'a self, dir: &[u8]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         self.protected.below(dir)
     }

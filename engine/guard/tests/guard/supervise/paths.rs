@@ -43,12 +43,14 @@ fn a_protected_path_that_does_not_exist_cannot_be_made_and_leaves_nothing() {
             "symlink('x', 'conf/fish')",
             "sysopen(my $f, 'rc', O_CREAT|O_WRONLY)",
             "sysopen(my $f, 'conf/../rc', O_CREAT|O_WRONLY)",
+            "sysopen(my $f, 'RC', O_CREAT|O_WRONLY)",
+            "mkdir('conf/Fish')",
         ] {
             let told = refused(&mut workspace, attempt);
             assert!(matches!(told.rule, Rule::Protected(_)), "{told:?}");
         }
         // Beside it everything goes.
-        assert_eq!(workspace.sh("echo > conf/fish2 && echo > rc2").stderr, "");
+        assert_eq!(workspace.sh("echo > conf/fish2 && echo > rc2 && mkdir CONF").stderr, "");
     });
 }
 
@@ -141,7 +143,11 @@ fn a_directory_does_not_bring_a_protected_path_along() {
         let mut workspace = workspace(user);
         workspace
             .perl("mkdir 'x'; mkdir 'x/fish'; mkdir 'y'; mkdir 'z'; symlink('/tmp', 'z/fish');");
-        for attempt in ["rename('x', 'conf')", "rename('z', 'conf')"] {
+        for attempt in [
+            "rename('x', 'conf')",
+            "rename('z', 'conf')",
+            "rename('x', 'CONF')",
+        ] {
             let told = refused(&mut workspace, attempt);
             assert!(matches!(told.rule, Rule::Protected(_)), "{told:?}");
             assert_eq!(told.other, Some(workspace.path(&attempt[8..9])));

@@ -229,6 +229,25 @@ fn the_terminal_of_a_program_is_its_own() {
 }
 
 #[test]
+fn a_terminal_that_a_program_makes_does_not_become_the_guards() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        // TIOCSPTLCK, TIOCGPTN; the third field from there is the terminal (proc_pid_stat(5)).
+        let found = workspace.perl(
+            "sysopen(my $m, '/dev/ptmx', O_RDWR|O_NOCTTY) or die \"$!\";
+             my $zero = pack('i', 0); ioctl($m, 0x40045431, $zero) or die \"$!\";
+             my $number = pack('i', 0); ioctl($m, 0x80045430, $number) or die \"$!\";
+             my $name = '/dev/pts/' . unpack('i', $number);
+             sysopen(my $s, $name, O_RDWR) or die \"$!\";
+             open(my $stat, '<', '/proc/1/stat') or die; my $line = <$stat>;
+             $line =~ /.*\\) \\S+ \\d+ \\d+ \\d+ (-?\\d+)/ or die $line;
+             print -t $s ? 'terminal ' : 'none ', $1;",
+        );
+        assert_eq!(found, "terminal 0");
+    });
+}
+
+#[test]
 fn the_guard_opens_nothing_of_its_own_for_anybody() {
     every_user(|user| {
         let mut workspace = workspace(user);

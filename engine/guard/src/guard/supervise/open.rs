@@ -200,8 +200,12 @@ fn open_present(
         return Ok(wish.descriptor(opened));
     }
     let mut flags = wish.flags | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
-    if wish.has(libc::O_CREAT) && !may_make_instead(judged, entry)? {
-        flags &= !libc::O_CREAT;
+    if wish.has(libc::O_CREAT) {
+        if may_make_instead(judged, entry)? {
+            set_umask(caller)?;
+        } else {
+            flags &= !libc::O_CREAT;
+        }
     }
     let may_wait = !wish.has(libc::O_NONBLOCK);
     if may_wait && is_waited_for(found, wish) {

@@ -34,7 +34,7 @@ pub(crate) use sys::send_descriptor;
 
 use super::verify::check;
 use answer::{Answer, Refusal, Stop};
-use caller::Caller;
+use caller::{Caller, Description};
 use exec::Programs;
 use judged::Judged;
 use kotak_guard::{
@@ -101,7 +101,7 @@ impl Supervisor {
             trial: compile(trial)?,
             programs: exec.map(Programs::new),
             settings: Settings::read().map_err(failed)?,
-            staging: Staging::default(),
+            staging: Staging::new(Arc::clone(&journal)),
             waiting: Waiting::default(),
             journal: Arc::clone(&journal),
             socket: listeners,
@@ -158,7 +158,7 @@ impl State {
             return;
         }
         loop {
-            let timeout = if self.waiting.is_empty() {
+            let timeout = if self.waiting.is_empty() && self.staging.is_empty() {
                 PollTimeout::NONE
             } else {
                 PollTimeout::from(waiting::LOOK_INTERVAL_MS)
@@ -167,16 +167,20 @@ impl State {
             let listeners = self.listeners.iter();
             entries
                 .extend(listeners.map(|it| PollFd::new(it.descriptor.as_fd(), PollFlags::POLLIN)));
-            match poll(&mut entries, timeout) {
-                Ok(_) | Err(Errno::EINTR) => {}
+            let quiet = match poll(&mut entries, timeout) {
+                Ok(count) => count == 0,
+                Err(Errno::EINTR) => false,
                 Err(_) => return,
-            }
+            };
             let happened: Vec<PollFlags> = entries
                 .iter()
                 .map(|entry| entry.revents().unwrap_or(PollFlags::empty()))
                 .collect();
             drop(entries);
             self.waiting.look();
+            if quiet || happened.iter().any(|it| it.contains(PollFlags::POLLHUP)) {
+                self.staging.look();
+            }
             let (new, calls) = happened
                 .split_first()
                 .map_or((false, &[][..]), |(new, calls)| (!new.is_empty(), calls));
@@ -250,8 +254,9 @@ impl State {
             }
             Err(Stop::Errno(errno)) => Reply::Error(errno as i32),
             Err(Stop::Refused(refusal)) => {
+                let refusal = call::completed(&caller, *refusal);
                 self.journal
-                    .record(violation(&caller, *refusal, Evidence::Observed));
+                    .record(violation(&caller, refusal, Evidence::Observed));
                 Reply::Error(libc::EACCES)
             }
         };
@@ -268,14 +273,19 @@ enum Evidence {
 }
 
 fn violation(caller: &Caller<'_>, refusal: Refusal, evidence: Evidence) -> Violation {
-    let who = caller.describe();
+    let name = call::name(caller.call.number);
+    violation_by(caller.describe(), name, refusal, evidence)
+}
+
+/// As [`violation`], by somebody who may be gone.
+fn violation_by(who: Description, call: &str, refusal: Refusal, evidence: Evidence) -> Violation {
     Violation {
         action: refusal.action,
         path: refusal.path,
         other: refusal.other,
         rule: refusal.rule,
         errno: libc::EACCES,
-        call: call::name(caller.call.number).to_owned(),
+        call: call.to_owned(),
         observed: evidence == Evidence::Observed,
         pid: who.pid,
         comm: who.comm,

@@ -225,13 +225,15 @@ impl<'a> Walk<'a> {
             return Err(Errno::ENAMETOOLONG.into());
         }
         let dir_path = super::caller::path_of(dir.as_fd())?;
-        Ok(Entry {
+        let entry = Entry {
             dir,
             dir_path,
             name: name.to_vec(),
             slash,
             file_system,
-        })
+        };
+        self.caller.means(&entry.path());
+        Ok(entry)
     }
 
     /// The directory at the end of a way, which is empty or ends in a slash.

@@ -1,7 +1,7 @@
 //! Git inside: everyday work goes on, and nothing that makes git run a program is left behind.
 
 use crate::harness::{Output, User, Workspace, users};
-use kotak_guard::proto::{ExitStatus, Rule};
+use kotak_guard::proto::{ExitStatus, FileAction, Rule};
 use std::fs;
 
 fn every_user(test: impl Fn(User)) {
@@ -151,6 +151,65 @@ fn who_holds_the_file_that_became_a_configuration_cannot_change_it() {
         }
         let text = fs::read_to_string(workspace.dir.join("r/.git/config")).unwrap();
         assert_eq!(text, "[user]\n\tname = y\n");
+    });
+}
+
+#[test]
+fn what_is_not_closed_as_it_should_is_not_put_in_place_and_told() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        works(&mut workspace, REPOSITORY);
+        let present = fs::read_to_string(workspace.dir.join("r/.git/config")).unwrap();
+        let range = libc::SYS_close_range;
+        let open = "sysopen(my $f, 'r/.git/config', O_WRONLY|O_APPEND) or die;
+                    syswrite($f, qq([user]\\n)) if $write; require POSIX;";
+        for end in [
+            "POSIX::_exit(0);",
+            "kill 'KILL', $$;",
+            "POSIX::dup2(0, fileno($f));",
+            "exec 'true';",
+            &format!("syscall({range}, fileno($f), fileno($f), 0) == 0 or die;"),
+        ] {
+            // In a child: Perl closes what it has.
+            let attempt = |write: u32| {
+                format!(
+                    "my $write = {write}; my $child = fork();
+                     if (!$child) {{ {open} {end} POSIX::_exit(0); }} waitpid($child, 0);"
+                )
+            };
+            // Nothing was written: nothing is lost, and the next that is told is the other.
+            workspace.perl(&attempt(0));
+            workspace.perl(&attempt(1));
+            let told = workspace.violation();
+            assert_eq!(told.path, workspace.path("r/.git/config"), "{end}");
+            assert_eq!((told.call.as_str(), told.count), ("openat", 1), "{end}");
+            assert!(told.executable.unwrap().ends_with("perl"), "{end}");
+            assert!(
+                matches!(&told.rule, Rule::Git(why) if why.contains("not put in place")),
+                "{end}: {:?}",
+                told.rule
+            );
+            let text = fs::read_to_string(workspace.dir.join("r/.git/config")).unwrap();
+            assert_eq!(text, present, "{end}");
+            // Alike ones are counted together for a second.
+            workspace = self::workspace(user);
+            works(&mut workspace, REPOSITORY);
+        }
+    });
+}
+
+#[test]
+fn what_cannot_be_judged_is_told_with_its_path() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        works(&mut workspace, REPOSITORY);
+        let script = "open(my $f, '>', 'long') or die; print $f '#' x 2000000; close $f;
+                      chdir('r'); print errno(rename('../long', '.git/config'));";
+        assert_eq!(workspace.perl(script), "13");
+        let told = workspace.violation();
+        assert!(matches!(told.rule, Rule::Undecided(_)), "{told:?}");
+        assert_eq!(told.action, FileAction::Rename);
+        assert_eq!(told.path, workspace.path("r/.git/config"));
     });
 }
 

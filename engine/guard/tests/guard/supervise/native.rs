@@ -1,7 +1,7 @@
 //! What programs get from a supervised call is what the kernel would give them.
 
 use crate::harness::{Guard, User, Workspace, users};
-use kotak_guard::proto::{Event, ExitStatus, Request, Rule};
+use kotak_guard::proto::{Event, ExitStatus, FileAction, Request, Rule};
 use std::{fs, os::unix::fs::PermissionsExt};
 
 fn every_user(test: impl Fn(User)) {
@@ -280,6 +280,7 @@ fn a_program_that_hides_its_memory_makes_nothing_and_is_told_of() {
         workspace.sh("cp /usr/bin/mkdir t && chmod 111 t && ./t new");
         let told = workspace.violation();
         assert!(matches!(told.rule, Rule::Undecided(_)), "{told:?}");
+        assert_eq!(told.action, FileAction::Create);
         assert!(!workspace.names().contains("new"));
         assert_eq!(workspace.sh("mkdir new").status, ExitStatus::Code(0));
     });

@@ -58,6 +58,7 @@ pub(super) fn directory(
     judged.plain_entry(&entry, Deed::MakeDirectory, FileAction::Create)?;
     set_umask(caller)?;
     mkdir_as_given(entry.dir.as_fd(), &entry.given()?, caller.word(path + 1))?;
+    judged.stands_new(&entry, Deed::MakeDirectory)?;
     Ok(Answer::DONE)
 }
 
@@ -78,6 +79,7 @@ pub(super) fn node_of(
     set_umask(caller)?;
     let device = u64::from(caller.word(path + 2));
     mknod_as_given(entry.dir.as_fd(), &entry.bare()?, mode, device)?;
+    judged.stands_new(&entry, Deed::MakeOther)?;
     Ok(Answer::DONE)
 }
 
@@ -99,6 +101,7 @@ pub(super) fn symlink(
     }
     judged.plain_entry(&entry, symlink_deed(&entry, &leads), FileAction::Create)?;
     symlinkat(leads.as_slice(), &entry.dir, entry.bare()?.as_c_str())?;
+    judged.stands_new(&entry, Deed::MakeSymlink)?;
     Ok(Answer::DONE)
 }
 
@@ -164,6 +167,7 @@ pub(super) fn bind(caller: &Caller<'_>, judged: &Judged<'_>) -> Result<Answer, S
     if entry.stat()?.is_none() {
         return Err(undecided("its directory was moved meanwhile"));
     }
+    judged.stands_new(&entry, Deed::MakeOther)?;
     Ok(Answer::DONE)
 }
 

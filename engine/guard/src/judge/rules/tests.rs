@@ -243,6 +243,24 @@ fn what_makes_git_run_programs_is_refused_or_judged_by_content() {
 }
 
 #[test]
+fn a_file_on_its_way_to_its_place_is_nobodys() {
+    for path in ["/ws/.git/.kotak-git-1", "/ws/.Kotak-Git-1-2", "/ws/a.git/.kotak-git-"] {
+        for deed in ALL {
+            // One that was left behind can be taken away.
+            let permitted = deed == Deed::Unlink;
+            assert_eq!(is_refused_by_git(path, deed), !permitted, "{path} {deed:?}");
+        }
+    }
+    assert_eq!(verdict("/ws/.kotak-gi", Deed::MakeFile), Verdict::Allow);
+    let without = Rules::new(&FileRules {
+        git: false,
+        ..file_rules()
+    });
+    let found = without.unwrap().verdict(b"/ws/.kotak-git-1", Deed::Write);
+    assert_eq!(found, Verdict::Allow);
+}
+
+#[test]
 fn what_moves_along_is_judged_where_it_was_and_where_it_comes() {
     let rules = rules();
     let moved =

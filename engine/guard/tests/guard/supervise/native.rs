@@ -146,6 +146,28 @@ fn both_ends_of_a_fifo_meet_and_a_killed_writer_leaves_the_guard_alive() {
 }
 
 #[test]
+fn a_reader_never_meets_a_writer_that_was_killed() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        let found = workspace.perl(
+            "require POSIX; POSIX::mkfifo('p', 0600) or die; my ($empty, $full) = (0, 0);
+             sub writer { my ($wait) = @_; my $child = fork(); return $child if $child;
+                 select(undef, undef, undef, $wait);
+                 sysopen(my $w, 'p', O_WRONLY) or die; syswrite($w, 'x'); POSIX::_exit(0); }
+             for my $round (1 .. 200) {
+                 my $killed = writer(0); select(undef, undef, undef, $round % 5 / 1000);
+                 kill 'KILL', $killed; waitpid($killed, 0);
+                 my $child = writer($round % 3 / 1000);
+                 sysopen(my $r, 'p', O_RDONLY) or die; sysread($r, my $text, 9);
+                 $text eq 'x' ? $full++ : $empty++;
+                 kill 'KILL', $child; waitpid($child, 0);
+             } print \"$full $empty\";",
+        );
+        assert_eq!(found, "200 0");
+    });
+}
+
+#[test]
 fn a_session_with_an_open_that_waits_freezes_and_goes_on() {
     every_user(|user| {
         let mut workspace = workspace(user);

@@ -161,9 +161,7 @@ fn run(
             parts.journal.record(violation);
             Ok(GOES_ON)
         }
-        Err(Stop::Refused(refusal)) if refusal.rule == Rule::Exec => {
-            Err(Stop::Refused(refusal))
-        }
+        Err(Stop::Refused(refusal)) if refusal.rule == Rule::Exec => Err(Stop::Refused(refusal)),
         Err(Stop::Gone) => Err(Stop::Gone),
         Ok(_) | Err(_) => Ok(GOES_ON),
     }

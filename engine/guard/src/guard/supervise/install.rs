@@ -217,7 +217,11 @@ pub(super) fn put(dir: BorrowedFd<'_>, name: &[u8], bytes: &[u8], mode: u32) -> 
             .duration_since(std::time::UNIX_EPOCH)
             .unwrap_or_default(),
     );
-    let temporary = format!("{TEMPORARY}{}-{}-{count}", unique.tv_sec(), unique.tv_nsec());
+    let temporary = format!(
+        "{TEMPORARY}{}-{}-{count}",
+        unique.tv_sec(),
+        unique.tv_nsec()
+    );
     let temporary = CString::new(temporary).map_err(|_| Errno::EINVAL)?;
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     let mut file = File::from(open_as_given(dir, &temporary, flags, 0o600)?);

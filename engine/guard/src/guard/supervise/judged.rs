@@ -222,8 +222,8 @@ impl Judged<'_> {
         let is_permitted = now.is_ok_and(|dir| {
             let path = joined(&dir, &entry.name);
             // What lies in a directory cannot be judged once it stands there.
-            let takes_along = deed == Deed::MakeDirectory
-                && self.rules.depends_on_place(&entry.path(), &path);
+            let takes_along =
+                deed == Deed::MakeDirectory && self.rules.depends_on_place(&entry.path(), &path);
             !takes_along && self.verdict(&path, deed) == Verdict::Allow
         });
         if is_permitted {
@@ -394,7 +394,9 @@ mod tests {
             ] {
                 let stop = judged.stands_new(entry, deed).unwrap_err();
                 assert!(matches!(stop, Stop::Refused(_)), "{stop:?}");
-                let path = root.join(".git").join(std::str::from_utf8(&entry.name).unwrap());
+                let path = root
+                    .join(".git")
+                    .join(std::str::from_utf8(&entry.name).unwrap());
                 assert_eq!(lstat(&path).err(), Some(Errno::ENOENT));
             }
             assert!(fstat(&info.dir).is_ok() && root.join(".git/info").exists());

@@ -155,12 +155,7 @@ impl Ends<'_> {
 
     /// Looks again at where both directories are by now; if that is somewhere else and not
     /// permitted, all but what was replaced goes back.
-    fn stand(
-        &self,
-        source: &FileStat,
-        target: Option<&FileStat>,
-        flags: u32,
-    ) -> Result<(), Stop> {
+    fn stand(&self, source: &FileStat, target: Option<&FileStat>, flags: u32) -> Result<(), Stop> {
         let exchange = flags & libc::RENAME_EXCHANGE;
         let back = || {
             let (old, new) = (self.old.bare()?, self.new.bare()?);
@@ -248,7 +243,8 @@ pub(super) fn link(
     };
     let action = FileAction::Link;
     let file_system = fstatfs(&pinned)?.filesystem_type();
-    judge_source(judged, file_system, &found, &source_path).map_err(|stop| with_other(stop, &new.path()))?;
+    judge_source(judged, file_system, &found, &source_path)
+        .map_err(|stop| with_other(stop, &new.path()))?;
     let deed = match kind(&found) {
         libc::S_IFLNK => Deed::MakeSymlink,
         _ => Deed::MakeOther,

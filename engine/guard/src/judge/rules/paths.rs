@@ -93,9 +93,7 @@ impl Protected {
                 if roots.iter().any(|root| root == dir) {
                     break;
                 }
-                ancestors
-                    .entry(plain(dir))
-                    .or_insert_with(|| path.clone());
+                ancestors.entry(plain(dir)).or_insert_with(|| path.clone());
             }
         }
         Ok(Self {

@@ -244,7 +244,11 @@ fn what_makes_git_run_programs_is_refused_or_judged_by_content() {
 
 #[test]
 fn a_file_on_its_way_to_its_place_is_nobodys() {
-    for path in ["/ws/.git/.kotak-git-1", "/ws/.Kotak-Git-1-2", "/ws/a.git/.kotak-git-"] {
+    for path in [
+        "/ws/.git/.kotak-git-1",
+        "/ws/.Kotak-Git-1-2",
+        "/ws/a.git/.kotak-git-",
+    ] {
         for deed in ALL {
             // One that was left behind can be taken away.
             let permitted = deed == Deed::Unlink;

@@ -50,7 +50,12 @@ fn a_protected_path_that_does_not_exist_cannot_be_made_and_leaves_nothing() {
             assert!(matches!(told.rule, Rule::Protected(_)), "{told:?}");
         }
         // Beside it everything goes.
-        assert_eq!(workspace.sh("echo > conf/fish2 && echo > rc2 && mkdir CONF").stderr, "");
+        assert_eq!(
+            workspace
+                .sh("echo > conf/fish2 && echo > rc2 && mkdir CONF")
+                .stderr,
+            ""
+        );
     });
 }
 

@@ -117,12 +117,14 @@ fn a_copy_that_git_writes_into_is_no_program() {
             "mkdir '.git' or die; sysopen(my $f, '.git/config', O_CREAT|O_RDWR, 0777) or die;
              open(my $program, '<', '/bin/true') or die; local $/; my $bytes = <$program>;
              syswrite($f, $bytes); my $n = fileno($f);
-             print errno(chmod(0777, $f)), ' ', errno(chmod(0666, $f)), ' ';
-             sysopen(my $g, \"/proc/self/fd/$n\", O_RDONLY) or die;
-             my ($empty, $path) = ('', \"/proc/self/fd/$n\"); my $list = pack('QQ', 0, 0);
-             print errno(syscall({execveat}, fileno($g), $empty, $list, $list, 0x1000) == 0), ' ';
-             print errno(syscall({execveat}, -100, $path, $list, $list, 0) == 0);"
+             print errno(chmod(0777, $f)), ' ';
+             sysopen(my $g, \"/proc/self/fd/$n\", O_RDONLY) or die; my $m = fileno($g);
+             require POSIX; POSIX::close($n); POSIX::close($n);
+             my ($empty, $path) = ('', \"/proc/self/fd/$m\"); my $list = pack('QQ', 0, 0);
+             $| = 1; print errno(syscall({execveat}, $m, $empty, $list, $list, 0x1000) == 0), ' ';
+             print errno(syscall({execveat}, -100, $path, $list, $list, 0) == 0), ' ';
+             print errno(chmod(0600, $g)), ' ', $bytes eq '' ? 'empty' : 'full';"
         ));
-        assert_eq!(found, "1 ok 13 13");
+        assert_eq!(found, "1 13 13 ok full");
     });
 }

@@ -52,8 +52,9 @@ use nix::{
 use staging::Staging;
 use std::{
     os::fd::{AsFd, OwnedFd},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError},
     thread,
+    time::{Duration, Instant},
 };
 use sys::{Reply, inject, prefer_turns, receive, receive_descriptor, reply};
 use waiting::Waiting;
@@ -69,11 +70,16 @@ const TRIAL: u8 = b'T';
 /// Bytes of stack: the walk through a moved directory is deep.
 const STACK: usize = 8 * 1024 * 1024;
 
+/// Between two attempts to look at what is being written.
+const LOCK_INTERVAL: Duration = Duration::from_millis(1);
+
 /// The session's side of the supervisor.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     /// What was refused.
     pub(crate) journal: Arc<Journal>,
+    /// What was being written when the session ends.
+    staging: Arc<Mutex<Staging>>,
     /// Where children send their listeners.
     pub(crate) socket: OwnedFd,
 }
@@ -95,13 +101,14 @@ impl Supervisor {
         )
         .map_err(failed)?;
         let journal = Arc::new(Journal::new().map_err(failed)?);
+        let staging = Arc::new(Mutex::new(Staging::new(Arc::clone(&journal))));
         sys::let_interrupt().map_err(failed)?;
         let state = State {
             rules: compile(rules)?,
             trial: compile(trial)?,
             programs: exec.map(Programs::new),
             settings: Settings::read().map_err(failed)?,
-            staging: Staging::new(Arc::clone(&journal)),
+            staging: Arc::clone(&staging),
             waiting: Waiting::default(),
             journal: Arc::clone(&journal),
             socket: listeners,
@@ -120,8 +127,31 @@ impl Supervisor {
             });
         before.thread_set_mask().map_err(failed)?;
         started.map_err(|error| check(NAME, format!("no thread: {error}")))?;
-        Ok(Self { journal, socket })
+        Ok(Self {
+            journal,
+            staging,
+            socket,
+        })
     }
+
+    /// Everything that was refused and has not been told, when nobody is left who could call.
+    /// Waits until `deadline` for a call that is still being carried out.
+    pub(crate) fn rest(&self, deadline: Instant) -> Vec<Violation> {
+        loop {
+            match self.staging.try_lock() {
+                Ok(mut staging) => break staging.look(),
+                // A panic aborts this program.
+                Err(TryLockError::Poisoned(staging)) => break staging.into_inner().look(),
+                Err(TryLockError::WouldBlock) if Instant::now() >= deadline => break,
+                Err(TryLockError::WouldBlock) => thread::sleep(LOCK_INTERVAL),
+            }
+        }
+        self.journal.rest()
+    }
+}
+
+fn held(staging: &Mutex<Staging>) -> MutexGuard<'_, Staging> {
+    staging.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The supervisor does not end before the guard; if it does, the guard ends.
@@ -139,7 +169,8 @@ struct State {
     trial: Rules,
     programs: Option<Programs>,
     settings: Settings,
-    staging: Staging,
+    /// The session looks at it once, at the end.
+    staging: Arc<Mutex<Staging>>,
     waiting: Waiting,
     journal: Arc<Journal>,
     socket: OwnedFd,
@@ -158,7 +189,7 @@ impl State {
             return;
         }
         loop {
-            let timeout = if self.waiting.is_empty() && self.staging.is_empty() {
+            let timeout = if self.waiting.is_empty() && held(&self.staging).is_empty() {
                 PollTimeout::NONE
             } else {
                 PollTimeout::from(waiting::LOOK_INTERVAL_MS)
@@ -179,7 +210,7 @@ impl State {
             drop(entries);
             self.waiting.look();
             if quiet || happened.iter().any(|it| it.contains(PollFlags::POLLHUP)) {
-                self.staging.look();
+                held(&self.staging).look();
             }
             let (new, calls) = happened
                 .split_first()
@@ -228,7 +259,7 @@ impl State {
         };
         let mut parts = call::Parts {
             judged,
-            staging: &mut self.staging,
+            staging: &mut held(&self.staging),
             waiting: &mut self.waiting,
             programs: self.programs.as_ref(),
             journal: &self.journal,

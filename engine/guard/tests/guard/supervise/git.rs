@@ -1,7 +1,7 @@
 //! Git inside: everyday work goes on, and nothing that makes git run a program is left behind.
 
 use crate::harness::{Output, User, Workspace, users};
-use kotak_guard::proto::{ExitStatus, FileAction, Rule};
+use kotak_guard::proto::{Event, ExitStatus, FileAction, Request, Rule};
 use std::fs;
 
 fn every_user(test: impl Fn(User)) {
@@ -194,6 +194,36 @@ fn what_is_not_closed_as_it_should_is_not_put_in_place_and_told() {
             // Alike ones are counted together for a second.
             workspace = self::workspace(user);
             works(&mut workspace, REPOSITORY);
+        }
+    });
+}
+
+#[test]
+fn what_is_being_written_when_the_session_ends_is_told() {
+    every_user(|user| {
+        for _ in 0..5 {
+            let mut workspace = workspace(user);
+            workspace.perl("mkdir '.git';");
+            let script = format!(
+                "chdir('{}'); open(my $f, '>', '.git/config') or die; $| = 1; print 'x'; sleep 99;",
+                workspace.dir.display()
+            );
+            let writer = workspace.guard.exec_silent(&["perl", "-e", &script]);
+            workspace.guard.started(writer);
+            while !workspace.names().contains(".git/told") {
+                workspace.sh("for n in /proc/[0-9]*/fd/1000; do test -e $n && > .git/told; done");
+            }
+            let stop = Request::Shutdown { grace_ms: 0 };
+            workspace.guard.send(&stop, &[]);
+            let mut told = Vec::new();
+            loop {
+                match workspace.guard.receive().unwrap().0 {
+                    Event::Violation(violation) => told.push(violation.path),
+                    Event::Bye => break,
+                    _ => {}
+                }
+            }
+            assert_eq!(told, [workspace.path(".git/config")]);
         }
     });
 }

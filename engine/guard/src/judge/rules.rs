@@ -177,7 +177,8 @@ impl Rules {
         self.inodes.contains(&node)
     }
 
-    /// The protected paths strictly below a directory, which may not exist.
+    /// The protected paths strictly below a directory, which may not exist. The directory may have
+    /// another case in them, but has as many components.
     pub fn protected_below<'a>(&'a self, dir: &[u8]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         self.protected.below(dir)
     }
@@ -268,6 +269,9 @@ impl Rules {
         if !self.git {
             return Verdict::Allow;
         }
+        if deed != Deed::Unlink && plain(name_of(path)).starts_with(TEMPORARY.as_bytes()) {
+            return refuse("a name that is kept for files of git's that are being judged");
+        }
         let parts: Vec<&[u8]> = components(path).collect();
         let place = place(&parts);
         if place.is_git() && deed == Deed::MakeSymlink {
@@ -321,6 +325,10 @@ impl Rules {
         }
     }
 }
+
+/// How the names begin that a guard gives to files of git's until they stand in their place. No
+/// program has a hand in one: in a workspace of two sessions the other's guard would help it.
+pub const TEMPORARY: &str = ".kotak-git-";
 
 /// What stands in a git directory and matters to git.
 const BARE_PARTS: [&[u8]; 6] = [

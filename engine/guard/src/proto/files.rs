@@ -67,7 +67,8 @@ pub struct ExecPlan {
 pub struct Violation {
     /// What was tried.
     pub action: FileAction,
-    /// The absolute path that was meant, as the user knows it; may hold any byte but NUL.
+    /// The absolute path that was meant, as the user knows it; may hold any byte but NUL. Where the
+    /// guard could not find that out, as the program gave it, or empty.
     pub path: Vec<u8>,
     /// The other end of a rename or link.
     pub other: Option<Vec<u8>>,

@@ -12,7 +12,7 @@ use super::{
 use kotak_guard::{
     judge::{
         git::{self, MAX_CONFIG_BYTES},
-        rules::{GitFile, components},
+        rules::{GitFile, TEMPORARY, components},
     },
     proto::Rule,
 };
@@ -207,7 +207,8 @@ pub(super) fn read_all(file: File) -> Result<Vec<u8>, Stop> {
 }
 
 /// Puts a new file with this content under a name, whatever stood there. Until it stands there it
-/// has a name of its own that nobody else can write to: everybody's opens wait for this thread.
+/// has a name of its own ([`TEMPORARY`]) that nobody else can write to: everybody's opens wait for
+/// this thread, or for another session's, which refuses them.
 pub(super) fn put(dir: BorrowedFd<'_>, name: &[u8], bytes: &[u8], mode: u32) -> Result<(), Stop> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -216,7 +217,11 @@ pub(super) fn put(dir: BorrowedFd<'_>, name: &[u8], bytes: &[u8], mode: u32) -> 
             .duration_since(std::time::UNIX_EPOCH)
             .unwrap_or_default(),
     );
-    let temporary = format!(".kotak-{}-{}-{count}", unique.tv_sec(), unique.tv_nsec());
+    let temporary = format!(
+        "{TEMPORARY}{}-{}-{count}",
+        unique.tv_sec(),
+        unique.tv_nsec()
+    );
     let temporary = CString::new(temporary).map_err(|_| Errno::EINVAL)?;
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     let mut file = File::from(open_as_given(dir, &temporary, flags, 0o600)?);

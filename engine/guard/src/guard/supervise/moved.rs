@@ -9,7 +9,7 @@ use super::{
     walk::{Entry, joined, kind, stat_at},
 };
 use kotak_guard::{
-    judge::rules::{Deed, Verdict},
+    judge::rules::{Deed, Verdict, components},
     proto::{FileAction, Rule},
 };
 use nix::{
@@ -32,9 +32,10 @@ pub(super) fn check_moved(judged: &Judged<'_>, old: &Entry, new: &Entry) -> Resu
     let (old_path, new_path) = (old.path(), new.path());
     let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let top = openat(&old.dir, old.bare()?.as_c_str(), flags, Mode::empty())?;
+    let depth = components(&new_path).count();
     for protected in judged.rules.protected_below(&new_path) {
-        let rest = protected.get(new_path.len()..).unwrap_or_default();
-        if is_occupied(top.as_fd(), rest)? {
+        // The directory may be written otherwise, see `Rules::protected_below`.
+        if is_occupied(top.as_fd(), components(protected).skip(depth))? {
             let rule = Rule::Protected(protected.to_vec());
             return Err(refused(FileAction::Rename, new_path, rule));
         }
@@ -73,11 +74,11 @@ pub(super) fn check_tree(
 }
 
 /// Whether something stands at a path below a directory, or stands in its way.
-fn is_occupied(top: BorrowedFd<'_>, rest: &[u8]) -> Result<bool, Stop> {
-    let mut names = rest
-        .split(|byte| *byte == b'/')
-        .filter(|name| !name.is_empty())
-        .peekable();
+fn is_occupied<'a>(
+    top: BorrowedFd<'_>,
+    rest: impl Iterator<Item = &'a [u8]>,
+) -> Result<bool, Stop> {
+    let mut names = rest.peekable();
     let mut here: Option<OwnedFd> = None;
     while let Some(name) = names.next() {
         let dir = here.as_ref().map_or(top, AsFd::as_fd);

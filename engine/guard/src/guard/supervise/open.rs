@@ -200,8 +200,12 @@ fn open_present(
         return Ok(wish.descriptor(opened));
     }
     let mut flags = wish.flags | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
-    if wish.has(libc::O_CREAT) && !may_make_instead(judged, entry)? {
-        flags &= !libc::O_CREAT;
+    if wish.has(libc::O_CREAT) {
+        if may_make_instead(judged, entry)? {
+            set_umask(caller)?;
+        } else {
+            flags &= !libc::O_CREAT;
+        }
     }
     let may_wait = !wish.has(libc::O_NONBLOCK);
     if may_wait && is_waited_for(found, wish) {
@@ -382,17 +386,16 @@ pub(super) fn truncate(caller: &Caller<'_>, judged: &Judged<'_>) -> Result<Answe
             if entry.slash {
                 return Err(Errno::ENOTDIR.into());
             }
-            judged.content_of(&found, &entry.path(), FileAction::WriteData)?;
-            match judged.verdict(&entry.path(), Deed::Write) {
+            let (path, action) = (entry.path(), FileAction::WriteData);
+            judged.content_of(&found, &path, action)?;
+            match judged.verdict_on(entry.file_system, &path, Deed::Write, action)? {
                 Verdict::Allow => {}
                 Verdict::Content(_) => {
                     let reason = "a file of git's that is cut off in place";
                     let rule = Rule::Git(reason.to_owned());
-                    return Err(refused(FileAction::WriteData, entry.path(), rule));
+                    return Err(refused(action, path, rule));
                 }
-                Verdict::Refuse(rule) => {
-                    return Err(refused(FileAction::WriteData, entry.path(), rule));
-                }
+                Verdict::Refuse(rule) => return Err(refused(action, path, rule)),
             }
             let pinned = pin(&entry)?;
             same(&fstat(&pinned)?, &found).map_err(|_| undecided("it changes all the time"))?;

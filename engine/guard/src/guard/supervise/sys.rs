@@ -167,13 +167,15 @@ pub(crate) fn own_directory_and_umask() -> Result<(), Errno> {
     Errno::result(unsafe { libc::unshare(libc::CLONE_FS) }).map(drop)
 }
 
-/// openat(2) with flags and mode as the caller gave them.
+/// openat(2) with flags and mode as the caller gave them, but that no terminal becomes the guard's:
+/// it leads a session that has none.
 pub(crate) fn open_as_given(
     dir: BorrowedFd<'_>,
     name: &CStr,
     flags: i32,
     mode: u32,
 ) -> Result<OwnedFd, Errno> {
+    let flags = flags | libc::O_NOCTTY;
     // SAFETY: a NUL-terminated name and numbers.
     let opened =
         Errno::result(unsafe { libc::openat(dir.as_raw_fd(), name.as_ptr(), flags, mode) })?;

@@ -168,18 +168,52 @@ fn is_write_to_fifo(pinned: BorrowedFd<'_>, flags: i32) -> bool {
         && fstat(pinned).is_ok_and(|found| kind(&found) == libc::S_IFIFO)
 }
 
-/// Whether a thread has a signal that it neither blocks nor ignores (proc_pid_status(5)): one that
-/// it handles, or that stops it.
+/// Whether a thread has a signal that it neither blocks nor ignores: one that it handles, or that
+/// stops it.
 fn has_signal(tid: i32) -> bool {
-    fs::read_to_string(format!("/proc/{tid}/status"))
-        .ok()
-        .and_then(|text| {
-            let set = |name: &str| {
-                let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-                u64::from_str_radix(line.trim(), 16).ok()
-            };
-            let pending = set("SigPnd:")? | set("ShdPnd:")?;
-            Some(pending & !set("SigBlk:")? & !set("SigIgn:")? != 0)
-        })
-        .unwrap_or(false)
+    fs::read_to_string(format!("/proc/{tid}/status")).is_ok_and(|text| takes_signal(&text))
+}
+
+/// By proc_pid_status(5). A signal for the process may be taken by any of its threads: only one that
+/// is alone is sure to take it. Were another to, this one's call would end with what only the
+/// kernel may see.
+fn takes_signal(status: &str) -> bool {
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.map(str::trim)
+    };
+    let set = |name: &str| u64::from_str_radix(field(name)?, 16).ok();
+    let pending = || {
+        let own = set("SigPnd:")?;
+        let pending = match field("Threads:")? {
+            "1" => own | set("ShdPnd:")?,
+            _ => own,
+        };
+        Some(pending & !set("SigBlk:")? & !set("SigIgn:")?)
+    };
+    pending().is_some_and(|pending| pending != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(threads: u32, own: u64, shared: u64) -> String {
+        format!(
+            "Name:\tx\nThreads:\t{threads}\nSigQ:\t1/2\nSigPnd:\t{own:016x}\n\
+             ShdPnd:\t{shared:016x}\nSigBlk:\t{:016x}\nSigIgn:\t{:016x}\nSigCgt:\t0\n",
+            2, 4
+        )
+    }
+
+    #[test]
+    fn a_signal_counts_only_for_who_is_sure_to_take_it() {
+        assert!(takes_signal(&status(1, 8, 0)));
+        assert!(takes_signal(&status(1, 0, 8)));
+        assert!(takes_signal(&status(2, 8, 0)));
+        assert!(!takes_signal(&status(2, 0, 8)));
+        // Blocked and ignored.
+        assert!(!takes_signal(&status(1, 6, 6)));
+        assert!(!takes_signal("Threads:\t1\nSigPnd:\t8\n"));
+    }
 }

@@ -66,6 +66,21 @@ pub(super) enum Target {
     Thing(OwnedFd),
 }
 
+impl Target {
+    /// With `.` and `..` as what they are: a directory that has a name elsewhere.
+    pub(super) fn without_dots(self) -> Result<Self, Errno> {
+        match self {
+            Self::Entry(entry, _) if entry.is_dots() => {
+                let flags = PIN | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
+                let name = entry.name.as_slice();
+                let found = openat(&entry.dir, name, flags, Mode::empty())?;
+                Ok(Self::Thing(found))
+            }
+            other => Ok(other),
+        }
+    }
+}
+
 impl Entry {
     /// Whether the name is `.` or `..`, which nothing can be called.
     pub(super) fn is_dots(&self) -> bool {
@@ -210,13 +225,15 @@ impl<'a> Walk<'a> {
             return Err(Errno::ENAMETOOLONG.into());
         }
         let dir_path = super::caller::path_of(dir.as_fd())?;
-        Ok(Entry {
+        let entry = Entry {
             dir,
             dir_path,
             name: name.to_vec(),
             slash,
             file_system,
-        })
+        };
+        self.caller.means(&entry.path());
+        Ok(entry)
     }
 
     /// The directory at the end of a way, which is empty or ends in a slash.

@@ -161,6 +161,35 @@ fn protected_paths_hold_whether_they_exist_and_their_ancestors_stay() {
 }
 
 #[test]
+fn a_protected_path_is_protected_in_every_case() {
+    let fish = b"/home/u/.config/fish".to_vec();
+    for path in [
+        "/home/u/.config/Fish",
+        "/home/u/.CONFIG/fi\u{17f}h/x",
+        "/home/u/.config/\u{fb01}sh",
+    ] {
+        for deed in ALL {
+            let refused = Verdict::Refuse(Rule::Protected(fish.clone()));
+            assert_eq!(verdict(path, deed), refused, "{path}");
+        }
+    }
+    let ancestor = Verdict::Refuse(Rule::Ancestor(fish.clone()));
+    assert_eq!(verdict("/home/u/.Config", Deed::MakeSymlink), ancestor);
+    assert_eq!(
+        verdict("/home/u/.Config", Deed::MakeDirectory),
+        Verdict::Allow
+    );
+    assert_eq!(
+        verdict("/home/u/.Config/fis", Deed::MakeFile),
+        Verdict::Allow
+    );
+    let rules = rules();
+    let below: Vec<&[u8]> = rules.protected_below(b"/home/u/.CONFIG").collect();
+    assert_eq!(below, [fish.as_slice()]);
+    assert_eq!(rules.protected_below(b"/home/u/.conf").count(), 0);
+}
+
+#[test]
 fn what_makes_git_run_programs_is_refused_or_judged_by_content() {
     let config = Verdict::Content(GitFile::Config);
     for deed in [Deed::MakeFile, Deed::Write] {
@@ -211,6 +240,28 @@ fn what_makes_git_run_programs_is_refused_or_judged_by_content() {
         off.verdict(b"/ws/.git/hooks/x", Deed::MakeFile),
         Verdict::Allow
     );
+}
+
+#[test]
+fn a_file_on_its_way_to_its_place_is_nobodys() {
+    for path in [
+        "/ws/.git/.kotak-git-1",
+        "/ws/.Kotak-Git-1-2",
+        "/ws/a.git/.kotak-git-",
+    ] {
+        for deed in ALL {
+            // One that was left behind can be taken away.
+            let permitted = deed == Deed::Unlink;
+            assert_eq!(is_refused_by_git(path, deed), !permitted, "{path} {deed:?}");
+        }
+    }
+    assert_eq!(verdict("/ws/.kotak-gi", Deed::MakeFile), Verdict::Allow);
+    let without = Rules::new(&FileRules {
+        git: false,
+        ..file_rules()
+    });
+    let found = without.unwrap().verdict(b"/ws/.kotak-git-1", Deed::Write);
+    assert_eq!(found, Verdict::Allow);
 }
 
 #[test]

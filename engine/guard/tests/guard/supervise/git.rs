@@ -1,7 +1,7 @@
 //! Git inside: everyday work goes on, and nothing that makes git run a program is left behind.
 
 use crate::harness::{Output, User, Workspace, users};
-use kotak_guard::proto::{ExitStatus, Rule};
+use kotak_guard::proto::{Event, ExitStatus, FileAction, Request, Rule};
 use std::fs;
 
 fn every_user(test: impl Fn(User)) {
@@ -155,6 +155,95 @@ fn who_holds_the_file_that_became_a_configuration_cannot_change_it() {
 }
 
 #[test]
+fn what_is_not_closed_as_it_should_is_not_put_in_place_and_told() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        works(&mut workspace, REPOSITORY);
+        let present = fs::read_to_string(workspace.dir.join("r/.git/config")).unwrap();
+        let range = libc::SYS_close_range;
+        let open = "sysopen(my $f, 'r/.git/config', O_WRONLY|O_APPEND) or die;
+                    syswrite($f, qq([user]\\n)) if $write; require POSIX;";
+        for end in [
+            "POSIX::_exit(0);",
+            "kill 'KILL', $$;",
+            "POSIX::dup2(0, fileno($f));",
+            "exec 'true';",
+            &format!("syscall({range}, fileno($f), fileno($f), 0) == 0 or die;"),
+        ] {
+            // In a child: Perl closes what it has.
+            let attempt = |write: u32| {
+                format!(
+                    "my $write = {write}; my $child = fork();
+                     if (!$child) {{ {open} {end} POSIX::_exit(0); }} waitpid($child, 0);"
+                )
+            };
+            // Nothing was written: nothing is lost, and the next that is told is the other.
+            workspace.perl(&attempt(0));
+            workspace.perl(&attempt(1));
+            let told = workspace.violation();
+            assert_eq!(told.path, workspace.path("r/.git/config"), "{end}");
+            assert_eq!((told.call.as_str(), told.count), ("openat", 1), "{end}");
+            assert!(told.executable.unwrap().ends_with("perl"), "{end}");
+            assert!(
+                matches!(&told.rule, Rule::Git(why) if why.contains("not put in place")),
+                "{end}: {:?}",
+                told.rule
+            );
+            let text = fs::read_to_string(workspace.dir.join("r/.git/config")).unwrap();
+            assert_eq!(text, present, "{end}");
+            // Alike ones are counted together for a second.
+            workspace = self::workspace(user);
+            works(&mut workspace, REPOSITORY);
+        }
+    });
+}
+
+#[test]
+fn what_is_being_written_when_the_session_ends_is_told() {
+    every_user(|user| {
+        for _ in 0..5 {
+            let mut workspace = workspace(user);
+            workspace.perl("mkdir '.git';");
+            let script = format!(
+                "chdir('{}'); open(my $f, '>', '.git/config') or die; $| = 1; print 'x'; sleep 99;",
+                workspace.dir.display()
+            );
+            let writer = workspace.guard.exec_silent(&["perl", "-e", &script]);
+            workspace.guard.started(writer);
+            while !workspace.names().contains(".git/told") {
+                workspace.sh("for n in /proc/[0-9]*/fd/1000; do test -e $n && > .git/told; done");
+            }
+            let stop = Request::Shutdown { grace_ms: 0 };
+            workspace.guard.send(&stop, &[]);
+            let mut told = Vec::new();
+            loop {
+                match workspace.guard.receive().unwrap().0 {
+                    Event::Violation(violation) => told.push(violation.path),
+                    Event::Bye => break,
+                    _ => {}
+                }
+            }
+            assert_eq!(told, [workspace.path(".git/config")]);
+        }
+    });
+}
+
+#[test]
+fn what_cannot_be_judged_is_told_with_its_path() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        works(&mut workspace, REPOSITORY);
+        let script = "open(my $f, '>', 'long') or die; print $f '#' x 2000000; close $f;
+                      chdir('r'); print errno(rename('../long', '.git/config'));";
+        assert_eq!(workspace.perl(script), "13");
+        let told = workspace.violation();
+        assert!(matches!(told.rule, Rule::Undecided(_)), "{told:?}");
+        assert_eq!(told.action, FileAction::Rename);
+        assert_eq!(told.path, workspace.path("r/.git/config"));
+    });
+}
+
+#[test]
 fn a_repository_by_another_name_is_judged_as_one() {
     every_user(|user| {
         let mut workspace = workspace(user);
@@ -178,6 +267,10 @@ fn a_repository_by_another_name_is_judged_as_one() {
             "cd b.git && git config core.fsmonitor /x",
             &format!("mkdir -p f/objects f/refs && {evil} > f/config && echo ref: x > f/HEAD"),
             "mkdir -p g/hooks g/objects && echo x > g/hooks/update && echo ref: x > g/HEAD && mkdir g/refs",
+            "mkdir -p j/common/objects j/common/refs j/d && echo ref: x > j/d/HEAD && \
+             echo ../common > j/d/commondir",
+            "mkdir k && echo ref: x > k/HEAD && echo ../j/common > k/c && mv k/c k/commondir",
+            "mkdir l && echo ref: x > l/HEAD && ln -s ../j/common/c l/commondir",
             "mkdir -p i/objects i/o && ln -s /tmp i/hooks && echo ref: x > i/HEAD && mv i/o i/refs",
         ] {
             git(&mut workspace, attempt);
@@ -185,6 +278,11 @@ fn a_repository_by_another_name_is_judged_as_one() {
             assert!(matches!(told.rule, Rule::Git(_)), "{attempt}: {told:?}");
         }
         assert!(!workspace.names().contains("e.git/hooks/update"));
+        for dir in ["j/d", "k", "l"] {
+            let names = workspace.names();
+            assert!(names.contains(&format!("{dir}/HEAD")), "{dir}");
+            assert!(!names.contains(&format!("{dir}/commondir")), "{dir}");
+        }
         let text = fs::read_to_string(workspace.dir.join("b.git/config")).unwrap();
         assert!(text.contains("name = me") && !text.contains("/x"), "{text}");
     });

@@ -196,7 +196,7 @@ impl RefusalRule {
             Self::Anywhere { name } => format!("{name} is protected everywhere"),
             Self::Git { what } => format!("git would run programs: {what}"),
             Self::HardLink => "the same file has a protected name".to_owned(),
-            Self::Exec => "in a folder that a session could write".to_owned(),
+            Self::Exec => "exec restriction".to_owned(),
             Self::Secret { .. } => "a secret".to_owned(),
             Self::Undecided { reason } => format!("could not be decided: {reason}"),
         }

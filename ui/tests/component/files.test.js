@@ -35,10 +35,7 @@ test("a refused file or program says what was tried, by whom, by which rule, and
       await flat(rows(page).first()),
       /✕ ?refused ~\/code\/shop\/\.env node · create · filename rule \.env/,
     );
-    assert.match(
-      await flat(row(page, ".bin/vite")),
-      /×4 sh · run · in a folder that a session could write · inferred/,
-    );
+    assert.match(await flat(row(page, ".bin/vite")), /×4 sh · run · exec restriction · inferred/);
     assert.match(
       await flat(row(page, "other end g")),
       /~\/code\/shop\/\.git mv · rename, other end g · holds the protected/,
@@ -219,6 +216,7 @@ test("without the restriction nothing is offered", () =>
 test("an empty feed says what is refused unseen, and more of a session that reports none", () =>
   at("Activity", "network-blind", async (page) => {
     const text = await flat(page.getByTestId("activity-empty"));
+    assert.match(text, /What Kotak refuses of the network stands here/);
     assert.match(text, /Reads of what a sandbox hides are not seen\./);
     assert.match(text, /Of this session, refused files and programs are not seen\./);
   }));
@@ -227,5 +225,6 @@ test("and not of one that does", () =>
   at("Activity", "network-empty", async (page) => {
     const text = await flat(page.getByTestId("activity-empty"));
     assert.match(text, /Reads of what a sandbox hides are not seen\./);
+    assert.match(text, /What Kotak refuses of the network, of files and of programs stands here/);
     assert.equal(await page.getByTestId("files-unseen").count(), 0);
   }));

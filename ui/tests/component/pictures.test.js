@@ -280,7 +280,7 @@ const states = [
   [
     "activity-detail-rename",
     "files",
-    view("Activity", (page) => page.getByRole("option").filter({ hasText: "move to" }).click()),
+    view("Activity", (page) => page.getByRole("option").filter({ hasText: "other end g" }).click()),
     atNoon,
   ],
   [

@@ -8,7 +8,7 @@ pub(crate) use names::{BridgeName, ModeName, Network, ProfileName};
 
 use crate::failure::Failure;
 use clap::error::ErrorKind;
-use clap::{Args as Arguments, Parser, Subcommand, ValueEnum};
+use clap::{Args as Arguments, Parser, Subcommand};
 use kotak_engine::backend::BackendChoice;
 use kotak_engine::error::{Fix, Problem};
 use kotak_engine::spec::{ForwardDirection, PortForward, Ports, SocketGrant};

@@ -304,10 +304,10 @@ mod tests {
             "process-exec",
             "/w/x",
             RefusalRule::Exec,
-            "in a folder that a session could write",
+            "exec restriction",
             None,
         );
-        assert!(in_words(&program).contains("  refused  run /w/x  in a folder"));
+        assert!(in_words(&program).contains("  refused  run /w/x  exec restriction"));
         let mut seen = Seen::default();
         let line = seen.line(&program, true).unwrap().unwrap();
         let json: serde_json::Value = serde_json::from_str(&line).unwrap();

@@ -8,7 +8,7 @@ use self::hold::{
 };
 use super::files::Claim;
 use super::gap::GapKind;
-use super::git::{SEARCH_ENTRIES, Search};
+use super::git::{Relative, SEARCH_ENTRIES, Search};
 use super::hard_links::HardLinks;
 use super::layout::{Layout, Located, Place};
 use super::protect::{ANYWHERE, mandatory};
@@ -36,6 +36,8 @@ pub(super) struct Denials {
     explicit_globs: Vec<AbsPath>,
     /// The mandatory set, without what a search finds.
     mandatory: Vec<Entry>,
+    /// The directories of `PATH`, canonical.
+    path_dirs: BTreeSet<AbsPath>,
     /// Kotak's executables and directories: refused as binds.
     own: Vec<AbsPath>,
 }
@@ -95,8 +97,25 @@ impl Denials {
                 .cloned()
                 .collect(),
             mandatory: entries(host, mandatory(context)),
+            path_dirs: entries(host, context.path_dirs())
+                .into_iter()
+                .filter_map(|entry| match entry.walk.end {
+                    End::Found { path, .. } => Some(path),
+                    End::Missing { .. } | End::Unknown { .. } => None,
+                })
+                .collect(),
             own,
         }
+    }
+
+    /// Whether programs may run from a folder that is held: the operator named it, by the spec or
+    /// by `PATH`. What else is held may be full of what earlier sessions could write.
+    pub(super) fn holds_programs(&self, dir: &AbsPath) -> bool {
+        self.path_dirs.contains(dir)
+            || self
+                .explicit
+                .iter()
+                .any(|entry| matches!(&entry.walk.end, End::Found { path, .. } if path == dir))
     }
 
     /// Refuses a path at or inside a secret, or at or inside Kotak's own files.
@@ -203,7 +222,7 @@ impl Denials {
             }
         }
         let mut protected = found.protected;
-        name_what_can_be_made(layout, &mut protected);
+        name_what_can_be_made(layout, &mut protected, found.relative);
         let searched = entries(layout.host, protected);
         for entry in &searched {
             if let End::Unknown { at, .. } = &entry.walk.end {
@@ -357,8 +376,13 @@ impl Denials {
 }
 
 /// Names what a program could make at the top of each folder that the session was given to write:
-/// agent settings like those met elsewhere, and a repository.
-fn name_what_can_be_made(layout: &mut Layout<'_>, protected: &mut BTreeSet<AbsPath>) {
+/// agent settings like those met elsewhere, and a repository, in which git runs what the user's
+/// configuration names by a relative path.
+fn name_what_can_be_made(
+    layout: &mut Layout<'_>,
+    protected: &mut BTreeSet<AbsPath>,
+    relative: BTreeSet<Relative>,
+) {
     let given = |place: &Place| match place {
         Place::Bind(bind) if bind.access == Access::Write && bind.kind == NodeKind::Dir => {
             match bind.role {
@@ -373,6 +397,16 @@ fn name_what_can_be_made(layout: &mut Layout<'_>, protected: &mut BTreeSet<AbsPa
         Place::Bind(_) | Place::Private(_) | Place::Mask(_) => None,
     };
     let roots: Vec<AbsPath> = layout.places.values().filter_map(given).collect();
+    if !roots.is_empty() {
+        for Relative { path, name } in relative {
+            let shown = String::from_utf8_lossy(&path).escape_debug().to_string();
+            let gaps = layout.gaps.of(name.is_some());
+            gaps.add(GapKind::RelativePrograms, shown);
+            if let Some(name) = name {
+                layout.hold_anywhere(name);
+            }
+        }
+    }
     for root in roots {
         let shown = layout.shown(&root);
         layout.gaps.of(true).add(GapKind::NewRepositories, shown);

@@ -36,6 +36,8 @@ pub enum GapKind {
     UnreadableFolder,
     /// A repository made inside is not protected until the next launch.
     NewRepositories,
+    /// What git runs by a relative path is not protected in a repository made inside.
+    RelativePrograms,
     /// What git configuration names was not searched for everywhere.
     UnsearchedPrograms,
     /// Unix sockets in visible folders can be connected to.
@@ -50,7 +52,7 @@ pub enum GapKind {
 
 impl GapKind {
     /// Every kind.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::MissingSecretPath,
         Self::HardLinkedSecret,
         Self::HardLinksUnsearched,
@@ -64,6 +66,7 @@ impl GapKind {
         Self::UnreadablePath,
         Self::UnreadableFolder,
         Self::NewRepositories,
+        Self::RelativePrograms,
         Self::UnsearchedPrograms,
         Self::SocketsInVisibleFolders,
         Self::AbstractSockets,
@@ -88,6 +91,7 @@ impl GapKind {
             Self::UnreadablePath => "unreadable-path",
             Self::UnreadableFolder => "unreadable-folder",
             Self::NewRepositories => "new-repositories",
+            Self::RelativePrograms => "relative-programs",
             Self::UnsearchedPrograms => "unsearched-programs",
             Self::InterpretersRun => "interpreters-run-scripts",
             Self::LoaderRuns => "loader-runs-programs",
@@ -113,6 +117,7 @@ impl GapKind {
             | Self::UnreadablePath
             | Self::UnreadableFolder
             | Self::NewRepositories
+            | Self::RelativePrograms
             | Self::UnsearchedPrograms => Aspect::ProtectedWrites,
             Self::InterpretersRun | Self::LoaderRuns => Aspect::ExecRestriction,
             Self::SocketsInVisibleFolders | Self::AbstractSockets => Aspect::HostSockets,
@@ -202,6 +207,14 @@ impl GapKind {
             Self::NewRepositories => format!(
                 "the hooks and settings of a repository that is made, moved or cloned inside can \
                  be written until the session ends: {names}"
+            ),
+            Self::RelativePrograms => format!(
+                "{} in every repository, and can be written in one that is made, moved or cloned \
+                 inside until the session ends: {names}",
+                plural(
+                    "relative path may be run by your git configuration",
+                    "relative paths may be run by your git configuration"
+                )
             ),
             Self::UnsearchedPrograms => format!(
                 "{} not searched for what git configuration there runs or includes by path, which \

@@ -57,6 +57,18 @@ pub(super) struct Found {
     pub(super) unreadable: BTreeSet<AbsPath>,
     /// The repositories' git directories.
     pub(super) repositories: BTreeSet<AbsPath>,
+    /// What the user's and the system's configuration makes git run by a path in each work tree,
+    /// also in one that is yet to be made.
+    pub(super) relative: BTreeSet<Relative>,
+}
+
+/// A relative path that git runs in every repository.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Relative {
+    /// As written.
+    pub(super) path: Vec<u8>,
+    /// Its only name, when that can be held wherever it is met.
+    pub(super) name: Option<Vec<u8>>,
 }
 
 /// One git directory.
@@ -164,6 +176,12 @@ impl<'a> Search<'a> {
     fn protect_programs(&mut self) {
         for program in &self.everywhere {
             self.found.protected.extend(program.absolute(&self.homes));
+            self.found
+                .relative
+                .extend(program.relative().map(|path| Relative {
+                    path: path.to_vec(),
+                    name: program.hidden_name().map(<[u8]>::to_vec),
+                }));
         }
         for (dir, repository) in &self.repositories {
             self.found.repositories.insert(dir.clone());

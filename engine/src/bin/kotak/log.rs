@@ -131,7 +131,8 @@ fn in_words(row: &ActivityRow) -> String {
         printable(&row.target)
     );
     if let Some(other) = row.file.as_ref().and_then(|file| file.other.as_ref()) {
-        line.push_str(&format!(" to {}", printable(other)));
+        // The target is what a rule refused: it may be where it was or where it was to come.
+        line.push_str(&format!(" (other end {})", printable(other)));
     }
     if let Some(unicode) = &row.unicode {
         line.push_str(&format!(" ({})", printable(unicode)));
@@ -160,7 +161,7 @@ fn verb(row: &ActivityRow) -> String {
         "file-write-create" => "create",
         "file-write-data" => "write",
         "file-write-unlink" => "delete",
-        "file-write-rename" => "move",
+        "file-write-rename" => "rename",
         "file-write-link" => "link",
         "process-exec" => "run",
         other => return format!("{} ", printable(other)),
@@ -289,24 +290,24 @@ mod tests {
         };
         let moved = row(
             "file-write-rename",
-            "/w/a",
+            "/w/b.key",
             rule,
             "filename rule *.key",
-            Some("/w/b\u{1b}.key"),
+            Some("/w/a\u{1b}"),
         );
         assert_eq!(
             in_words(&moved),
-            "1970-01-01T00:00:00Z  refused  move /w/a to /w/b\\u{1b}.key  filename rule *.key  \
-             git [7]  inferred  in s\n"
+            "1970-01-01T00:00:00Z  refused  rename /w/b.key (other end /w/a\\u{1b})  filename rule \
+             *.key  git [7]  inferred  in s\n"
         );
         let program = row(
             "process-exec",
             "/w/x",
             RefusalRule::Exec,
-            "in a folder that it can write",
+            "exec restriction",
             None,
         );
-        assert!(in_words(&program).contains("  refused  run /w/x  in a folder"));
+        assert!(in_words(&program).contains("  refused  run /w/x  exec restriction"));
         let mut seen = Seen::default();
         let line = seen.line(&program, true).unwrap().unwrap();
         let json: serde_json::Value = serde_json::from_str(&line).unwrap();

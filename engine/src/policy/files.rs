@@ -3,7 +3,7 @@
 //! reads they alone.
 
 use super::layout::{Layout, Place};
-use super::{Access, BindRole, FileId, NodeKind};
+use super::{Access, BindRole, FileId};
 use crate::spec::AbsPath;
 use std::collections::BTreeSet;
 
@@ -103,18 +103,14 @@ impl Layout<'_> {
     pub(super) fn hold_inode(&mut self, id: FileId) -> bool {
         self.held.inodes.insert(id);
         // One of them may lie in a runner's state, where nothing is judged.
-        !self.places.values().any(|place| {
-            matches!(place, Place::Bind(bind)
-                if bind.role == BindRole::RunnerState && bind.kind == NodeKind::Dir)
-        })
+        !self.has_state
     }
 
     /// Whether a folder that can be written lies at or below a path.
     pub(super) fn covers_writable(&self, path: &AbsPath) -> bool {
-        self.places.iter().any(|(at, place)| {
+        self.places_within(path).any(|(_, place)| {
             matches!(place, Place::Bind(bind)
                 if bind.access == Access::Write && bind.role != BindRole::Pinned)
-                && at.is_within(path)
         })
     }
 
@@ -139,7 +135,9 @@ impl Layout<'_> {
         // A root that became read-only since is not judged any more.
         let judged = |path: &&AbsPath| match self.judged(path) {
             Judged::Root => true,
-            Judged::Exempt(_) => held.reopened.iter().any(|root| path.is_within(root)),
+            Judged::Exempt(_) => std::iter::once((*path).clone())
+                .chain(path.ancestors())
+                .any(|at| held.reopened.contains(&at)),
             Judged::No => false,
         };
         FilePolicy {

@@ -223,7 +223,9 @@ impl Denials {
         }
         let mut protected = found.protected;
         name_what_can_be_made(layout, &mut protected, found.relative);
-        let searched = entries(layout.host, protected);
+        let mut searched = entries(layout.host, protected);
+        // What is near gets its mount first.
+        searched.sort_by_key(|entry| entry.path.depth());
         for entry in &searched {
             if let End::Unknown { at, .. } = &entry.walk.end {
                 hold_unreadable(layout, at, &roots)?;
@@ -337,12 +339,14 @@ impl Denials {
                 }
                 continue;
             };
-            for (at, place) in &mut layout.places {
-                if let Place::Bind(bind) = place
-                    && at.is_within(path)
-                {
+            let below = layout.places.range_mut(path.descendants());
+            for place in below.map(|(_, place)| place) {
+                if let Place::Bind(bind) = place {
                     bind.access = Access::Read;
                 }
+            }
+            if let Some(Place::Bind(bind)) = layout.places.get_mut(path) {
+                bind.access = Access::Read;
             }
             let at = Located {
                 path: path.clone(),

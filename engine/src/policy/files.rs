@@ -4,7 +4,7 @@
 
 use super::layout::{Layout, Place};
 use super::protect::ANYWHERE;
-use super::{Access, BindRole, FileId, NodeKind};
+use super::{Access, BindRole, FileId};
 use crate::spec::AbsPath;
 use std::collections::BTreeSet;
 
@@ -108,10 +108,7 @@ impl Layout<'_> {
     pub(super) fn hold_inode(&mut self, id: FileId) -> bool {
         self.held.inodes.insert(id);
         // One of them may lie in a runner's state, where nothing is judged.
-        !self.places.values().any(|place| {
-            matches!(place, Place::Bind(bind)
-                if bind.role == BindRole::RunnerState && bind.kind == NodeKind::Dir)
-        })
+        !self.has_state
     }
 
     /// Lets the supervisor hold a name wherever it is met.
@@ -121,10 +118,9 @@ impl Layout<'_> {
 
     /// Whether a folder that can be written lies at or below a path.
     pub(super) fn covers_writable(&self, path: &AbsPath) -> bool {
-        self.places.iter().any(|(at, place)| {
+        self.places_within(path).any(|(_, place)| {
             matches!(place, Place::Bind(bind)
                 if bind.access == Access::Write && bind.role != BindRole::Pinned)
-                && at.is_within(path)
         })
     }
 
@@ -149,7 +145,9 @@ impl Layout<'_> {
         // A root that became read-only since is not judged any more.
         let judged = |path: &&AbsPath| match self.judged(path) {
             Judged::Root => true,
-            Judged::Exempt(_) => held.reopened.iter().any(|root| path.is_within(root)),
+            Judged::Exempt(_) => std::iter::once((*path).clone())
+                .chain(path.ancestors())
+                .any(|at| held.reopened.contains(&at)),
             Judged::No => false,
         };
         let everywhere = ANYWHERE.iter().map(|name| name.as_bytes().to_vec());

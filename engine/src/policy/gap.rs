@@ -28,6 +28,8 @@ pub enum GapKind {
     HardLinkedProtectedPath,
     /// A host program that replaces a protected file drops its protection.
     ProtectedFileReplaced,
+    /// A write-denied path has no mount, since too many were found.
+    ProtectedPathUnmounted,
     /// The search for repositories stopped at its budget.
     UnsearchedDirectories,
     /// A path could not be looked at.
@@ -62,6 +64,7 @@ impl GapKind {
         Self::ProtectedPathIsRoot,
         Self::HardLinkedProtectedPath,
         Self::ProtectedFileReplaced,
+        Self::ProtectedPathUnmounted,
         Self::UnsearchedDirectories,
         Self::UnreadablePath,
         Self::UnreadableFolder,
@@ -87,6 +90,7 @@ impl GapKind {
             Self::ProtectedPathIsRoot => "protected-path-is-root",
             Self::HardLinkedProtectedPath => "hard-linked-protected-path",
             Self::ProtectedFileReplaced => "protected-file-replaced",
+            Self::ProtectedPathUnmounted => "protected-path-unmounted",
             Self::UnsearchedDirectories => "unsearched-directories",
             Self::UnreadablePath => "unreadable-path",
             Self::UnreadableFolder => "unreadable-folder",
@@ -113,6 +117,7 @@ impl GapKind {
             | Self::ProtectedPathIsRoot
             | Self::HardLinkedProtectedPath
             | Self::ProtectedFileReplaced
+            | Self::ProtectedPathUnmounted
             | Self::UnsearchedDirectories
             | Self::UnreadablePath
             | Self::UnreadableFolder
@@ -190,6 +195,10 @@ impl GapKind {
                 "{} one by one; a program on the host that replaces such a file makes the new one \
                  writable: {names}",
                 plural("protected file is held", "protected files are held")
+            ),
+            Self::ProtectedPathUnmounted => format!(
+                "{} no mount, since there are too many, and can be changed inside: {names}",
+                plural("protected path has", "protected paths have")
             ),
             Self::UnsearchedDirectories => format!(
                 "{} not searched for repositories and agent settings: {names}",

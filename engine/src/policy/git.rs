@@ -16,6 +16,18 @@ use std::sync::Arc;
 /// How many directory entries one search reads. Breadth first, so what is near is found first.
 pub const SEARCH_ENTRIES: usize = 15_000;
 
+/// How far below the deepest root a search goes: each path costs the square of its depth.
+const SEARCH_DEPTH: usize = 100;
+
+/// How many git directories one search follows: they name each other, also unlisted.
+const GIT_DIRS: usize = 15_000;
+
+/// How much configuration one search reads, bytes; each file counts as a page at least.
+const ALL_CONFIG_BYTES: usize = 64 * 1024 * 1024;
+
+/// How many programs, times the work trees that they may lie in, one search looks for.
+const PROGRAM_PLACES: usize = 200_000;
+
 /// Directories that are large and hold no work of the user's; searched after all others.
 const LATE: [&str; 12] = [
     "node_modules",
@@ -87,6 +99,9 @@ pub(super) struct Search<'a> {
     /// Never entered: masks, read-only binds.
     closed: &'a BTreeSet<AbsPath>,
     budget: usize,
+    git_dirs: usize,
+    config_bytes: usize,
+    program_places: usize,
     found: Found,
     /// Directories to search after all others.
     late: VecDeque<AbsPath>,
@@ -114,6 +129,9 @@ impl<'a> Search<'a> {
             },
             closed,
             budget,
+            git_dirs: GIT_DIRS,
+            config_bytes: ALL_CONFIG_BYTES,
+            program_places: PROGRAM_PLACES,
             found: Found::default(),
             late: VecDeque::new(),
             repositories: BTreeMap::new(),
@@ -125,8 +143,13 @@ impl<'a> Search<'a> {
     pub(super) fn run(mut self, roots: &[AbsPath]) -> Found {
         let mut seen = BTreeSet::new();
         let mut near: VecDeque<AbsPath> = roots.iter().cloned().collect();
+        let deepest = roots.iter().map(AbsPath::depth).max().unwrap_or_default() + SEARCH_DEPTH;
         while let Some(dir) = near.pop_front().or_else(|| self.late.pop_front()) {
             if self.closed.contains(&dir) || !seen.insert(dir.clone()) {
+                continue;
+            }
+            if dir.depth() > deepest {
+                self.found.unsearched.insert(dir);
                 continue;
             }
             let Some(listing) = self.list(&dir) else {
@@ -185,6 +208,13 @@ impl<'a> Search<'a> {
         }
         for (dir, repository) in &self.repositories {
             self.found.repositories.insert(dir.clone());
+            let programs = repository.programs.len() + self.everywhere.len();
+            let places = programs.saturating_mul(repository.trees.len());
+            if places > self.program_places {
+                self.found.unsearched.insert(dir.clone());
+                continue;
+            }
+            self.program_places -= places;
             for program in repository.programs.iter().chain(&self.everywhere) {
                 self.found.protected.extend(program.absolute(&self.homes));
                 for tree in &repository.trees {
@@ -249,11 +279,29 @@ impl<'a> Search<'a> {
         }
     }
 
+    /// Takes a git directory and those that it names, which may be a long chain.
     fn git_dir(&mut self, dir: &AbsPath, tree: Option<AbsPath>) {
+        let mut todo = VecDeque::from([(dir.clone(), tree)]);
+        while let Some((dir, tree)) = todo.pop_front() {
+            self.one_git_dir(&dir, tree, &mut todo);
+        }
+    }
+
+    fn one_git_dir(
+        &mut self,
+        dir: &AbsPath,
+        tree: Option<AbsPath>,
+        more: &mut VecDeque<(AbsPath, Option<AbsPath>)>,
+    ) {
         if let Some(known) = self.repositories.get_mut(dir) {
             known.trees.extend(tree);
             return;
         }
+        if self.git_dirs == 0 {
+            self.found.unsearched.insert(dir.clone());
+            return;
+        }
+        self.git_dirs -= 1;
         // A bare repository's paths start at itself, and so do those of hooks.
         let mut repository = Repository::default();
         repository.trees.insert(dir.clone());
@@ -281,7 +329,7 @@ impl<'a> Search<'a> {
         self.repositories.insert(dir.clone(), repository);
 
         if let Some(common) = common_dir(self.host, dir) {
-            self.git_dir(&common, linked_tree(self.host, dir));
+            more.push_back((common, linked_tree(self.host, dir)));
         }
         let worktrees = dir.join("worktrees");
         if let Some(listing) = self.list_dir(&worktrees) {
@@ -289,9 +337,9 @@ impl<'a> Search<'a> {
                 if *kind == NodeKind::Dir {
                     let linked = worktrees.join(name);
                     let tree = linked_tree(self.host, &linked);
-                    self.git_dir(&linked, tree.clone());
+                    more.push_back((linked, tree.clone()));
                     // The shared configuration holds in every work tree.
-                    self.git_dir(dir, tree);
+                    more.push_back((dir.clone(), tree));
                 }
             }
         }
@@ -303,7 +351,7 @@ impl<'a> Search<'a> {
             };
             let module = is_git_dir(&listing);
             if module {
-                self.git_dir(&at, None);
+                more.push_back((at.clone(), None));
             }
             for (name, kind) in &listing.entries {
                 match kind {
@@ -344,9 +392,14 @@ impl<'a> Search<'a> {
         let End::Found { path: real, .. } = walk(self.host, at).end else {
             return;
         };
+        if self.config_bytes == 0 {
+            self.found.unsearched.insert(real);
+            return;
+        }
         let Ok(text) = self.host.read_small(&real, CONFIG_BYTES) else {
             return;
         };
+        self.config_bytes = self.config_bytes.saturating_sub(text.len().max(4096));
         if text.len() == CONFIG_BYTES {
             self.found.unsearched.insert(real);
         }

@@ -4,7 +4,6 @@
 
 use super::{
     answer::{Stop, undecided},
-    caller::path_of,
     judged::Judged,
     sys::open_as_given,
     walk::{Entry, kind},
@@ -150,7 +149,7 @@ fn leads_to_a_judged_place(
     if missing.iter().any(|name| *name == b"..") {
         return Ok(Err("the path leads through what is not there".to_owned()));
     }
-    let mut real = path_of(found.as_fd())?;
+    let mut real = judged.settings.mounts.path_of(found.as_fd())?;
     for name in missing
         .iter()
         .rev()

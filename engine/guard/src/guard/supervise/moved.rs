@@ -186,7 +186,7 @@ impl Moves {
         let rules = judged.rules;
         let is_new = rules.is_judged(&self.new) && !rules.is_judged(&self.old);
         let mut moves = self.clone();
-        if is_new && !rules.is_in_git(&self.new) && bare::is_git_directory_of(names) {
+        if is_new && rules.can_be_bare(&self.new) && bare::is_git_directory_of(names) {
             moves.new = joined(&self.new, b".git");
         }
         moves

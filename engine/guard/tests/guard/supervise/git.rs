@@ -259,6 +259,60 @@ fn a_repository_by_another_name_is_judged_as_one() {
 }
 
 #[test]
+fn a_repository_inside_a_git_directory_is_judged_as_one() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        works(&mut workspace, REPOSITORY);
+        // What git itself may have there.
+        works(
+            &mut workspace,
+            "cd r && git branch config && git branch x/hooks/y && git branch objects && \
+             git branch refs/HEAD && git worktree add -q ../hooks && git worktree add -q ../config",
+        );
+        let evil = "printf '[core]\\n\\tfsmonitor = /x\\n'";
+        let bare = |dir: &str| {
+            format!("mkdir -p {dir}/objects {dir}/refs {dir}/hooks && echo ref: x > {dir}/HEAD")
+        };
+        for attempt in [
+            format!("mkdir -p r/.git/refs/.git && {evil} > r/.git/refs/.git/config"),
+            "mkdir -p r/.git/objects/.git/hooks && echo x > r/.git/objects/.git/hooks/update"
+                .to_owned(),
+            "mkdir -p r/.git/logs/x && echo 'gitdir: /tmp/x/.git' > r/.git/logs/x/.git".to_owned(),
+            "echo 'gitdir: /tmp/x/.git' > r/.git/modules/.git || \
+             { mkdir r/.git/modules; echo 'gitdir: /tmp/x/.git' > r/.git/modules/.git; }"
+                .to_owned(),
+            format!("{}; {evil} > r/.git/refs/b/config", bare("r/.git/refs/b")),
+            format!(
+                "{}; echo > r/.git/objects/b/hooks/u",
+                bare("r/.git/objects/b")
+            ),
+            format!(
+                "mkdir -p r/.git/logs/c/refs r/.git/logs/c/objects && \
+                 {evil} > r/.git/logs/c/config && echo ref: x > r/.git/logs/c/HEAD"
+            ),
+            format!("{}; {evil} > r/.git/modules/config", bare("r/.git/modules")),
+            format!("{}; echo > r/.git/modules/hooks/u", bare("r/.git/modules")),
+            format!(
+                "{}; {evil} > w/.git/worktrees/config",
+                bare("w/.git/worktrees")
+            ),
+            format!(
+                "{}; echo > w/.git/worktrees/hooks/u",
+                bare("w/.git/worktrees")
+            ),
+        ] {
+            git(&mut workspace, &attempt);
+            let told = workspace.violation();
+            assert!(matches!(told.rule, Rule::Git(_)), "{attempt}: {told:?}");
+        }
+        for name in workspace.names() {
+            let is_hook = name.ends_with("hooks/u") || name.ends_with("hooks/update");
+            assert!(!is_hook, "{name}");
+        }
+    });
+}
+
+#[test]
 fn a_repository_from_where_nothing_is_judged_is_judged_when_it_comes() {
     every_user(|user| {
         let mut workspace = Workspace::new(user, |dir, rules| {

@@ -286,6 +286,10 @@ fn prepare(program: &Program, streams: &Streams, confinement: &Confinement) -> R
     for (resource, soft, hard) in &confinement.limits {
         setrlimit(*resource, *soft, *hard).at(ExecStage::Session)?;
     }
+    if confinement.supervisor.is_some() {
+        // The kernel writes a core file wherever it finds the name, and asks no supervisor.
+        setrlimit(Resource::RLIMIT_CORE, 0, 0).at(ExecStage::Session)?;
+    }
     chdir(program.directory.as_c_str()).at(ExecStage::Cwd)?;
     sys::reset_signal_dispositions();
     let supervisor = confinement.supervisor.as_ref();

@@ -206,7 +206,10 @@ impl Rules {
         match (self.verdict(old, deed), self.verdict(new, deed)) {
             // As before.
             (Verdict::Refuse(_), Verdict::Refuse(_)) => Verdict::Allow,
-            (Verdict::Content(before), Verdict::Content(after)) if before == after => {
+            // But for a configuration: which work tree it may name depends on where it stands.
+            (Verdict::Content(before), Verdict::Content(after))
+                if before == after && after != GitFile::Config =>
+            {
                 Verdict::Allow
             }
             // It escapes a rule, or runs into one.

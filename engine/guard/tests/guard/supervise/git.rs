@@ -313,6 +313,34 @@ fn a_repository_inside_a_git_directory_is_judged_as_one() {
 }
 
 #[test]
+fn a_submodule_that_is_moved_names_no_work_tree_elsewhere() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        works(&mut workspace, REPOSITORY);
+        works(
+            &mut workspace,
+            "git init -q s && cd s && git submodule add -q ../r lib && git commit -qm sub",
+        );
+        let before = workspace.names();
+        for attempt in [
+            "mkdir -p s/.git/modules/a; mv s/.git/modules/lib s/.git/modules/a/lib",
+            "mkdir d; mv s/.git/modules/lib d/.git",
+        ] {
+            git(&mut workspace, attempt);
+            let told = workspace.violation();
+            assert!(matches!(told.rule, Rule::Git(_)), "{attempt}: {told:?}");
+        }
+        assert!(before.iter().all(|name| workspace.names().contains(name)));
+        // With all that it is about, and to another name at the same depth.
+        works(
+            &mut workspace,
+            "mv s t && cd t/lib && git status && cd ../.git/modules && mv lib x && mv x lib && \
+             mkdir ../../../e && cd ../.. && mv .git ../e/.git && ls ../e/.git/config",
+        );
+    });
+}
+
+#[test]
 fn a_repository_from_where_nothing_is_judged_is_judged_when_it_comes() {
     every_user(|user| {
         let mut workspace = Workspace::new(user, |dir, rules| {

@@ -104,6 +104,9 @@ fn hooks_and_settings_that_run_programs_are_refused_in_every_way() {
             "mkdir k2 && echo 'gitdir: ../evil' > k2/.git",
             "mkdir k3 && echo 'gitdir: /tmp/x/.git' > k3/.git",
             "mkdir k4 && mkfifo k4/.git",
+            "mkdir k5 && echo 'gitdir: ../missing/.git/modules/x' > k5/.git",
+            "mkdir k6 && ln -s ../r k6/way && echo 'gitdir: way/.git' > k6/.git",
+            "mkdir k7 && echo 'gitdir: ../k7/x/../../r/.git' > k7/.git",
             "mkdir -p r/.git/worktrees/w && echo /evil > r/.git/worktrees/w/commondir",
         ] {
             // A shell does not tell that closing what it redirected to has failed.
@@ -336,6 +339,19 @@ fn a_submodule_that_is_moved_names_no_work_tree_elsewhere() {
             &mut workspace,
             "mv s t && cd t/lib && git status && cd ../.git/modules && mv lib x && mv x lib && \
              mkdir ../../../e && cd ../.. && mv .git ../e/.git && ls ../e/.git/config",
+        );
+    });
+}
+
+#[test]
+fn a_gitlink_may_lead_to_what_git_makes_next_in_a_git_directory() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        works(&mut workspace, REPOSITORY);
+        works(
+            &mut workspace,
+            "mkdir a && f='gitdir: ../r/.git/modules/x' && echo \"$f\" > f && mv f a/.git && \
+             mkdir b && echo 'gitdir: ../r/.git' > f && mv f b/.git",
         );
     });
 }

@@ -206,7 +206,10 @@ impl Rules {
         match (self.verdict(old, deed), self.verdict(new, deed)) {
             // As before.
             (Verdict::Refuse(_), Verdict::Refuse(_)) => Verdict::Allow,
-            (Verdict::Content(before), Verdict::Content(after)) if before == after => {
+            // But for a configuration: which work tree it may name depends on where it stands.
+            (Verdict::Content(before), Verdict::Content(after))
+                if before == after && after != GitFile::Config =>
+            {
                 Verdict::Allow
             }
             // It escapes a rule, or runs into one.
@@ -230,20 +233,25 @@ impl Rules {
             return Vec::new();
         }
         let parts: Vec<&[u8]> = components(path).collect();
-        if place(&parts) != GitPlace::MaybeBare {
-            return Vec::new();
-        }
         let mut found = Vec::new();
         let mut end = 0;
         for (index, part) in parts.iter().enumerate() {
             let is_last = index + 1 == parts.len();
             let name = plain(part);
-            if name == b"hooks" || (is_last && BARE_PARTS.contains(&&name[..])) {
+            let is_part = name == b"hooks" || (is_last && BARE_PARTS.contains(&&name[..]));
+            if is_part && can_be_bare(parts.get(..index).unwrap_or_default()) {
                 found.push(end);
             }
             end += 1 + part.len();
         }
         found
+    }
+
+    /// Whether a directory that git takes for its own would not be known as one by its path.
+    #[must_use]
+    pub fn can_be_bare(&self, dir: &[u8]) -> bool {
+        let parts: Vec<&[u8]> = components(dir).collect();
+        self.git && can_be_bare(&parts)
     }
 
     fn anywhere(&self, path: &[u8], root: &[u8]) -> Option<Rule> {
@@ -360,6 +368,21 @@ fn refuse(reason: &str) -> Verdict {
 fn in_git(path: &[u8]) -> bool {
     let parts: Vec<&[u8]> = components(path).collect();
     (1..=parts.len()).any(|end| place(&parts[..end]).is_git())
+}
+
+/// Whether the configuration of a repository that a directory were would not be judged as one.
+fn can_be_bare(dir: &[&[u8]]) -> bool {
+    let config = [dir, &[b"config"]].concat();
+    match place(&config) {
+        GitPlace::NotGit | GitPlace::MaybeBare | GitPlace::Data | GitPlace::Inside => true,
+        GitPlace::Gitlink
+        | GitPlace::HooksDir
+        | GitPlace::HookSample
+        | GitPlace::Hook
+        | GitPlace::Config
+        | GitPlace::Commondir
+        | GitPlace::Never => false,
+    }
 }
 
 /// The components of a path.

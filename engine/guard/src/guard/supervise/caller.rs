@@ -241,8 +241,9 @@ pub(super) fn own_path(pinned: BorrowedFd<'_>) -> Result<CString, Errno> {
     CString::new(format!("/proc/self/fd/{}", pinned.as_raw_fd())).map_err(|_| Errno::EINVAL)
 }
 
-/// Where a pinned thing is.
-pub(super) fn path_of(pinned: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
+/// Where a pinned thing is, in whatever mount namespace: [`Mounts`](super::mounts::Mounts) knows
+/// whether that is this one's.
+pub(super) fn text_of(pinned: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
     let path = nix::fcntl::readlink(own_path(pinned)?.as_c_str())?;
     Ok(path.as_bytes().to_vec())
 }

@@ -4,7 +4,6 @@
 
 use super::{
     answer::{Stop, undecided},
-    caller::path_of,
     judged::Judged,
     sys::open_as_given,
     walk::{Entry, kind},
@@ -119,7 +118,9 @@ fn judge_at(
     })
 }
 
-/// A `.git` file leads to what is judged as a git directory, by whatever symlinks it goes.
+/// A `.git` file leads to what is judged as a git directory, by no symlink and through nothing that
+/// is not there yet: what is judged once must not lead elsewhere by what is made on its way later.
+/// Only below a git directory that is there already may something be missing.
 fn leads_to_a_judged_place(
     judged: &Judged<'_>,
     dir: BorrowedFd<'_>,
@@ -130,7 +131,7 @@ fn leads_to_a_judged_place(
     let found = loop {
         let how = OpenHow::new()
             .flags(OFlag::O_PATH | OFlag::O_CLOEXEC)
-            .resolve(ResolveFlag::RESOLVE_NO_MAGICLINKS);
+            .resolve(ResolveFlag::RESOLVE_NO_SYMLINKS);
         let name = if there.is_empty() { b"." } else { there };
         match openat2(dir, name, how) {
             Ok(found) => break found,
@@ -144,13 +145,19 @@ fn leads_to_a_judged_place(
                 missing.push(last);
                 there = before;
             }
+            Err(Errno::ELOOP) => {
+                return Ok(Err("the path leads through a symbolic link".to_owned()));
+            }
             Err(errno) => return Ok(Err(format!("the path leads nowhere: {errno}"))),
         }
     };
     if missing.iter().any(|name| *name == b"..") {
         return Ok(Err("the path leads through what is not there".to_owned()));
     }
-    let mut real = path_of(found.as_fd())?;
+    let mut real = judged.settings.mounts.path_of(found.as_fd())?;
+    if !missing.is_empty() && !judged.rules.is_in_git(&real) {
+        return Ok(Err("the path leads through what is not there".to_owned()));
+    }
     for name in missing
         .iter()
         .rev()

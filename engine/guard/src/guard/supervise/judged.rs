@@ -3,7 +3,7 @@
 use super::{
     answer::{Stop, refused, undecided},
     bare,
-    caller::{Caller, path_of},
+    caller::Caller,
     open::node,
     walk::{Entry, Settings, joined, kind},
 };
@@ -41,6 +41,11 @@ pub(super) struct Judged<'a> {
 }
 
 impl Judged<'_> {
+    /// Where a pinned thing is; refuses what lies in another sandbox.
+    fn path_of(&self, pinned: BorrowedFd<'_>) -> Result<Vec<u8>, Stop> {
+        self.settings.mounts.path_of(pinned)
+    }
+
     pub(super) fn verdict(&self, path: &[u8], deed: Deed) -> Verdict {
         match self.rules.verdict(path, deed) {
             Verdict::Allow => match bare::as_git(self.rules, path) {
@@ -166,7 +171,7 @@ impl Judged<'_> {
 
     fn thing_for(&self, thing: BorrowedFd<'_>, found: &FileStat, deed: Deed) -> Result<(), Stop> {
         let action = FileAction::WriteData;
-        let path = path_of(thing)?;
+        let path = self.path_of(thing)?;
         self.content_of(found, &path, action)?;
         if !path.starts_with(b"/") || (found.st_nlink == 0 && path.ends_with(DELETED)) {
             // A pipe, a socket, or a file that nobody can find by name.
@@ -189,7 +194,7 @@ impl Judged<'_> {
     /// What was made must be where it was judged to be; else somebody on the host has moved the
     /// directory meanwhile, and the rules are asked again.
     pub(super) fn made(&self, entry: &Entry, opened: BorrowedFd<'_>) -> Result<(), Stop> {
-        let path = path_of(opened)?;
+        let path = self.path_of(opened)?;
         if path == entry.path() {
             return Ok(());
         }
@@ -215,8 +220,8 @@ impl Judged<'_> {
         deed: Deed,
         undo: impl FnOnce() -> Result<(), Errno>,
     ) -> Result<(), Stop> {
-        let now = path_of(entry.dir.as_fd());
-        if now.as_ref() == Ok(&entry.dir_path) {
+        let now = self.path_of(entry.dir.as_fd());
+        if now.as_ref().is_ok_and(|dir| *dir == entry.dir_path) {
             return Ok(());
         }
         let is_permitted = now.is_ok_and(|dir| {
@@ -263,7 +268,7 @@ impl Judged<'_> {
         if fstatfs(thing)?.filesystem_type() != PROC_SUPER_MAGIC {
             return Ok(());
         }
-        only_own_memory(caller, &path_of(thing)?)
+        only_own_memory(caller, &self.path_of(thing)?)
     }
 }
 
@@ -304,7 +309,7 @@ pub(super) fn making(found: &FileStat) -> Deed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guard::supervise::caller::PIN;
+    use crate::guard::supervise::caller::{PIN, text_of};
     use kotak_guard::proto::FileRules;
     use nix::{
         fcntl::open,
@@ -338,7 +343,7 @@ mod tests {
     fn entry(dir: &Path, name: &str) -> Entry {
         let pinned: OwnedFd = open(dir, PIN, Mode::empty()).unwrap();
         Entry {
-            dir_path: path_of(pinned.as_fd()).unwrap(),
+            dir_path: text_of(pinned.as_fd()).unwrap(),
             dir: pinned,
             name: name.as_bytes().to_vec(),
             slash: false,

@@ -19,6 +19,7 @@ mod install;
 mod journal;
 mod judged;
 mod make;
+mod mounts;
 mod moved;
 mod open;
 mod staging;
@@ -30,6 +31,7 @@ mod waiting;
 mod walk;
 
 pub(crate) use journal::Journal;
+pub(crate) use mounts::Mounts;
 pub(crate) use sys::send_descriptor;
 
 use super::verify::check;

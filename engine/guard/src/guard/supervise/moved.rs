@@ -4,12 +4,15 @@
 use super::{
     answer::{Stop, refused, undecided},
     bare,
-    install::refresh,
+    install::{read_regular, refresh},
     judged::{Judged, making},
     walk::{Entry, joined, kind, stat_at},
 };
 use kotak_guard::{
-    judge::rules::{Deed, Verdict, components},
+    judge::{
+        git,
+        rules::{Deed, GitFile, Verdict, components},
+    },
     proto::{FileAction, Rule},
 };
 use nix::{
@@ -120,6 +123,12 @@ impl Search<'_> {
             {
                 Verdict::Allow => {}
                 Verdict::Refuse(rule) => return Err(refused(rule)),
+                Verdict::Content(GitFile::Config)
+                    if self.judged.verdict(&moves.old, deed)
+                        == Verdict::Content(GitFile::Config) =>
+                {
+                    recheck(dir, &name, &moves)?.map_err(refused)?;
+                }
                 Verdict::Content(file) => {
                     refresh(self.judged, dir, &name, file, &moves.new)?.map_err(refused)?;
                 }
@@ -186,11 +195,22 @@ impl Moves {
         let rules = judged.rules;
         let is_new = rules.is_judged(&self.new) && !rules.is_judged(&self.old);
         let mut moves = self.clone();
-        if is_new && !rules.is_in_git(&self.new) && bare::is_git_directory_of(names) {
+        if is_new && rules.can_be_bare(&self.new) && bare::is_git_directory_of(names) {
             moves.new = joined(&self.new, b".git");
         }
         moves
     }
+}
+
+/// A configuration that was judged where it stood is judged where it comes. Nobody can write to it
+/// past the guard, so it needs no copy.
+fn recheck(dir: BorrowedFd<'_>, name: &[u8], moves: &Moves) -> Result<Result<(), Rule>, Stop> {
+    let Some(present) = read_regular(dir, name)? else {
+        return Ok(Ok(()));
+    };
+    let from: Vec<&[u8]> = components(&moves.old).collect();
+    let to: Vec<&[u8]> = components(&moves.new).collect();
+    Ok(git::config_move(&present.bytes, &from, &to).map_err(Rule::Git))
 }
 
 fn too_much() -> Stop {

@@ -144,6 +144,8 @@ fn unnamed(
             openat(&entry.dir, entry.bare()?.as_c_str(), flags, Mode::empty())?
         }
     };
+    // What is made gets its name, if any, where that is judged; but not in another sandbox.
+    judged.settings.mounts.path_of(dir.as_fd())?;
     set_umask(caller)?;
     let flags = (wish.flags & !libc::O_NOFOLLOW) | libc::O_CLOEXEC;
     let opened = open_as_given(dir.as_fd(), c".", flags, wish.mode)?;

@@ -227,7 +227,7 @@ impl Staged {
         let path = self.entry.path();
         // The directory may have been moved since, and the name be another's by now.
         let now = Entry {
-            dir_path: super::caller::path_of(self.entry.dir.as_fd())?,
+            dir_path: judged.settings.mounts.path_of(self.entry.dir.as_fd())?,
             ..self.entry
         };
         let deed = Deed::MakeFile;

@@ -2,7 +2,7 @@
 
 use super::{
     answer::{Answer, Stop, refused, undecided},
-    caller::{Caller, own_path, path_of},
+    caller::{Caller, own_path},
     install::{Installed, install},
     judged::{Judged, making},
     moved::check_moved,
@@ -222,7 +222,7 @@ pub(super) fn link(
         let found = entry.stat()?;
         Target::Entry(entry, found)
     };
-    let (pinned, source_path) = pinned_source(source)?;
+    let (pinned, source_path) = pinned_source(judged, source)?;
     let found = fstat(&pinned)?;
     let new = Walk::new(caller, judged.settings).entry(pair.new_dir, &new_path)?;
     if new.is_dots() || new.stat()?.is_some() {
@@ -266,11 +266,11 @@ pub(super) fn link(
 }
 
 /// What gets a further name, pinned, and where it is.
-fn pinned_source(source: Target) -> Result<(OwnedFd, Vec<u8>), Stop> {
+fn pinned_source(judged: &Judged<'_>, source: Target) -> Result<(OwnedFd, Vec<u8>), Stop> {
     match source {
         Target::Thing(thing) => {
             super::walk::not_of_the_guard(thing.as_fd())?;
-            let path = path_of(thing.as_fd())?;
+            let path = judged.settings.mounts.path_of(thing.as_fd())?;
             Ok((thing, path))
         }
         Target::Entry(_, None) => Err(Errno::ENOENT.into()),

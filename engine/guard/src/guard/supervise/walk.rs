@@ -10,6 +10,7 @@
 use super::{
     answer::{Stop, undecided},
     caller::{Caller, PIN},
+    mounts::Mounts,
 };
 use nix::{
     errno::Errno,
@@ -156,6 +157,7 @@ pub(super) struct Settings {
     /// (`fs.protected_symlinks`, proc_sys_fs(5)).
     protected_symlinks: bool,
     uid: u32,
+    pub(super) mounts: Mounts,
 }
 
 impl Settings {
@@ -166,6 +168,7 @@ impl Settings {
             // Unknown is on.
             protected_symlinks: !setting.is_ok_and(|text| text.starts_with(b"0")),
             uid: nix::unistd::geteuid().as_raw(),
+            mounts: Mounts::read()?,
         })
     }
 }
@@ -224,7 +227,7 @@ impl<'a> Walk<'a> {
         if name.len() > NAME_BYTES {
             return Err(Errno::ENAMETOOLONG.into());
         }
-        let dir_path = super::caller::path_of(dir.as_fd())?;
+        let dir_path = self.settings.mounts.path_of(dir.as_fd())?;
         let entry = Entry {
             dir,
             dir_path,
@@ -442,7 +445,7 @@ pub(super) fn not_of_the_guard(found: BorrowedFd<'_>) -> Result<(), Errno> {
     if !is_procfs(found)? {
         return Ok(());
     }
-    let path = super::caller::path_of(found)?;
+    let path = super::caller::text_of(found)?;
     let Some(below) = path.strip_prefix(b"/proc") else {
         return Err(Errno::EACCES);
     };

@@ -69,7 +69,8 @@ enum Around {
 /// Whether what is called `refs`, `logs` or `objects` is data and nothing else.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Data {
-    /// No git directory can lie in it.
+    /// No git directory of git's own making lies in it. One that is called `.git` is judged anew,
+    /// and one that is not as a bare repository.
     Certain,
     /// Below `modules/`: a submodule may be called `a/refs`, and then this is its git directory.
     Doubtful,
@@ -87,9 +88,16 @@ fn git_dir(below: &[&[u8]], around: Around, data: Data) -> GitPlace {
     match (*first, rest) {
         (b"refs" | b"logs" | b"objects", _) if around != Around::Unknown => {
             return match data {
-                Data::Certain => GitPlace::Data,
+                Data::Certain => certain_data(rest),
                 Data::Doubtful => doubtful_data(rest),
             };
+        }
+        // No submodule or work tree: a repository there.
+        (b"modules", [name, rest @ ..]) if is(name, ".git") => {
+            return git_dir(rest, Around::Repository, Data::Doubtful);
+        }
+        (b"worktrees", [name, rest @ ..]) if is(name, ".git") => {
+            return git_dir(rest, Around::Repository, data);
         }
         (b"modules", [_name, rest @ ..]) if around != Around::Unknown => {
             return git_dir(rest, Around::Module, Data::Doubtful);
@@ -129,6 +137,16 @@ fn hooks(below: &[&[u8]]) -> GitPlace {
         [] => GitPlace::HooksDir,
         [name] if name.ends_with(b".sample") => GitPlace::HookSample,
         _ => GitPlace::Hook,
+    }
+}
+
+/// A path below `refs`, `logs` or `objects`. Git puts no `.git` there, as no reference has a
+/// component that begins with a dot (git-check-ref-format(1)); but it would use one.
+fn certain_data(below: &[&[u8]]) -> GitPlace {
+    let nested = below.iter().position(|name| is(name, ".git"));
+    match nested.and_then(|at| below.get(at + 1..)) {
+        Some(rest) => git_dir(rest, Around::Repository, Data::Certain),
+        None => GitPlace::Data,
     }
 }
 

@@ -104,6 +104,9 @@ fn hooks_and_settings_that_run_programs_are_refused_in_every_way() {
             "mkdir k2 && echo 'gitdir: ../evil' > k2/.git",
             "mkdir k3 && echo 'gitdir: /tmp/x/.git' > k3/.git",
             "mkdir k4 && mkfifo k4/.git",
+            "mkdir k5 && echo 'gitdir: ../missing/.git/modules/x' > k5/.git",
+            "mkdir k6 && ln -s ../r k6/way && echo 'gitdir: way/.git' > k6/.git",
+            "mkdir k7 && echo 'gitdir: ../k7/x/../../r/.git' > k7/.git",
             "mkdir -p r/.git/worktrees/w && echo /evil > r/.git/worktrees/w/commondir",
         ] {
             // A shell does not tell that closing what it redirected to has failed.
@@ -285,6 +288,101 @@ fn a_repository_by_another_name_is_judged_as_one() {
         }
         let text = fs::read_to_string(workspace.dir.join("b.git/config")).unwrap();
         assert!(text.contains("name = me") && !text.contains("/x"), "{text}");
+    });
+}
+
+#[test]
+fn a_repository_inside_a_git_directory_is_judged_as_one() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        works(&mut workspace, REPOSITORY);
+        // What git itself may have there.
+        works(
+            &mut workspace,
+            "cd r && git branch config && git branch x/hooks/y && git branch objects && \
+             git branch refs/HEAD && git worktree add -q ../hooks && git worktree add -q ../config",
+        );
+        let evil = "printf '[core]\\n\\tfsmonitor = /x\\n'";
+        let bare = |dir: &str| {
+            format!("mkdir -p {dir}/objects {dir}/refs {dir}/hooks && echo ref: x > {dir}/HEAD")
+        };
+        for attempt in [
+            format!("mkdir -p r/.git/refs/.git && {evil} > r/.git/refs/.git/config"),
+            "mkdir -p r/.git/objects/.git/hooks && echo x > r/.git/objects/.git/hooks/update"
+                .to_owned(),
+            "mkdir -p r/.git/logs/x && echo 'gitdir: /tmp/x/.git' > r/.git/logs/x/.git".to_owned(),
+            "echo 'gitdir: /tmp/x/.git' > r/.git/modules/.git || \
+             { mkdir r/.git/modules; echo 'gitdir: /tmp/x/.git' > r/.git/modules/.git; }"
+                .to_owned(),
+            format!("{}; {evil} > r/.git/refs/b/config", bare("r/.git/refs/b")),
+            format!(
+                "{}; echo > r/.git/objects/b/hooks/u",
+                bare("r/.git/objects/b")
+            ),
+            format!(
+                "mkdir -p r/.git/logs/c/refs r/.git/logs/c/objects && \
+                 {evil} > r/.git/logs/c/config && echo ref: x > r/.git/logs/c/HEAD"
+            ),
+            format!("{}; {evil} > r/.git/modules/config", bare("r/.git/modules")),
+            format!("{}; echo > r/.git/modules/hooks/u", bare("r/.git/modules")),
+            format!(
+                "{}; {evil} > w/.git/worktrees/config",
+                bare("w/.git/worktrees")
+            ),
+            format!(
+                "{}; echo > w/.git/worktrees/hooks/u",
+                bare("w/.git/worktrees")
+            ),
+        ] {
+            git(&mut workspace, &attempt);
+            let told = workspace.violation();
+            assert!(matches!(told.rule, Rule::Git(_)), "{attempt}: {told:?}");
+        }
+        for name in workspace.names() {
+            let is_hook = name.ends_with("hooks/u") || name.ends_with("hooks/update");
+            assert!(!is_hook, "{name}");
+        }
+    });
+}
+
+#[test]
+fn a_submodule_that_is_moved_names_no_work_tree_elsewhere() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        works(&mut workspace, REPOSITORY);
+        works(
+            &mut workspace,
+            "git init -q s && cd s && git submodule add -q ../r lib && git commit -qm sub",
+        );
+        let before = workspace.names();
+        for attempt in [
+            "mkdir -p s/.git/modules/a; mv s/.git/modules/lib s/.git/modules/a/lib",
+            "mkdir d; mv s/.git/modules/lib d/.git",
+        ] {
+            git(&mut workspace, attempt);
+            let told = workspace.violation();
+            assert!(matches!(told.rule, Rule::Git(_)), "{attempt}: {told:?}");
+        }
+        assert!(before.iter().all(|name| workspace.names().contains(name)));
+        // With all that it is about, and to another name at the same depth.
+        works(
+            &mut workspace,
+            "mv s t && cd t/lib && git status && cd ../.git/modules && mv lib x && mv x lib && \
+             mkdir ../../../e && cd ../.. && mv .git ../e/.git && ls ../e/.git/config",
+        );
+    });
+}
+
+#[test]
+fn a_gitlink_may_lead_to_what_git_makes_next_in_a_git_directory() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        works(&mut workspace, REPOSITORY);
+        works(
+            &mut workspace,
+            "mkdir a && f='gitdir: ../r/.git/modules/x' && echo \"$f\" > f && mv f a/.git && \
+             mkdir b && echo 'gitdir: ../r/.git' > f && mv f b/.git",
+        );
     });
 }
 

@@ -1,6 +1,6 @@
 //! What programs get from a supervised call is what the kernel would give them.
 
-use crate::harness::{Guard, User, Workspace, users};
+use crate::harness::{Flags, Guard, Place, User, Workspace, users};
 use kotak_guard::proto::{Event, ExitStatus, FileAction, Request, Rule};
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -204,6 +204,26 @@ fn a_lease_is_broken_and_the_open_goes_on() {
              print errno(sysopen(my $h, 'l', O_WRONLY)); waitpid($child, 0);",
         );
         assert_eq!(found, "ok");
+    });
+}
+
+#[test]
+fn no_core_is_dumped_past_the_rules() {
+    every_user(|user| {
+        let line = |text: &str| {
+            let line = text.lines().find(|it| it.starts_with("Max core file size"));
+            let words = line.unwrap().split_ascii_whitespace().skip(4).take(2);
+            words.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let mut workspace = workspace(user);
+        let output = workspace.sh("cat /proc/self/limits; ulimit -H -c unlimited");
+        assert_eq!(line(&output.stdout), ["0", "0"]);
+        assert_ne!(output.status, ExitStatus::Code(0), "{}", output.stderr);
+        // Without rules it is as it was.
+        let place = Place::Native(user, Flags::default());
+        let own = line(&fs::read_to_string("/proc/self/limits").unwrap());
+        let found = Guard::start(&place).sh("cat /proc/self/limits").stdout;
+        assert_eq!(line(&found), own);
     });
 }
 

@@ -1,4 +1,4 @@
-use super::super::{config, config_at, config_change};
+use super::super::{config, config_at, config_change, config_move};
 use proptest::prelude::*;
 
 fn refused(text: &[u8], named: &str) {
@@ -401,6 +401,28 @@ fn the_work_tree_of_a_submodule_is_its_own() {
     ] {
         judged(at, tree).expect_err(&format!("accepted at {at}: {tree}"));
     }
+}
+
+#[test]
+fn a_work_tree_that_is_moved_stays_its_own() {
+    fn parts(path: &str) -> Vec<&[u8]> {
+        path.split('/').map(str::as_bytes).collect()
+    }
+    let moved = |text: &str, from, to| config_move(text.as_bytes(), &parts(from), &parts(to));
+    let tree = "[core]\n\tworktree = ../../../lib\n";
+    let from = "p/.git/modules/lib/config";
+    for to in ["q/.git/modules/lib/config", "a/b/.git/modules/x/config"] {
+        assert_eq!(moved(tree, from, to), Ok(()), "{to}");
+    }
+    for to in ["p/.git/modules/a/b/config", "p/.git/config", "q/lib/config"] {
+        moved(tree, from, to).expect_err(to);
+    }
+    // What the user has set goes along, but no work tree.
+    let own = "[alias]\n\tx = !x\n";
+    assert_eq!(moved(own, "p/.git/config", "q/.git/config"), Ok(()));
+    let tree = "[core]\n\tworktree = ../x\n";
+    moved(tree, "p/.git/config", "q/a/.git/config").expect_err("it leads elsewhere");
+    moved("[core", "p/.git/config", "q/.git/config").expect_err("it does not parse");
 }
 
 #[test]

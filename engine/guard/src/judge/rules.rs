@@ -183,6 +183,12 @@ impl Rules {
         self.protected.below(dir)
     }
 
+    /// Whether a directory can hold names that match a rule, with which it is not to be moved.
+    #[must_use]
+    pub fn can_hold_names(&self, dir: &[u8]) -> bool {
+        self.is_judged(dir) && !(self.names.is_empty() && self.paths.is_empty())
+    }
+
     /// Whether what lies below a directory can be judged otherwise when the directory is moved
     /// from `old` to `new`, so that it has to be looked through.
     #[must_use]

@@ -43,19 +43,25 @@ impl Mounts {
 
     /// Whether something lies on one of them. What cannot be found out does not.
     pub(crate) fn hold(&self, pinned: BorrowedFd<'_>) -> Result<bool, Errno> {
-        let placed = placed(pinned)?;
+        self.contain(placed(pinned)?)
+    }
+
+    fn contain(&self, placed: Placed) -> Result<bool, Errno> {
         let mut known = self.0.borrow_mut();
         known.look()?;
-        Ok(placed
-            .mount
-            .is_some_and(|mount| known.numbers.contains(&mount)))
+        let numbers = &known.numbers;
+        Ok(placed.mount.is_some_and(|mount| numbers.contains(&mount)))
     }
 
     /// Where a pinned thing is, in this sandbox; what has no place (a pipe, a file in memory) is
     /// told by its kind.
     pub(super) fn path_of(&self, pinned: BorrowedFd<'_>) -> Result<Vec<u8>, Stop> {
         let path = text_of(pinned)?;
-        if !path.starts_with(b"/") || is_anonymous(placed(pinned)?) || self.hold(pinned)? {
+        if !path.starts_with(b"/") {
+            return Ok(path);
+        }
+        let placed = placed(pinned)?;
+        if is_anonymous(placed) || self.contain(placed)? {
             return Ok(path);
         }
         Err(undecided("it belongs to another sandbox"))

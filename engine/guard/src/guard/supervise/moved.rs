@@ -50,15 +50,26 @@ pub(super) fn check_moved(judged: &Judged<'_>, old: &Entry, new: &Entry) -> Resu
     if old_git.is_none()
         && new_git.is_none()
         && !judged.rules.depends_on_place(&old_path, &new_path)
+        && !judged.rules.can_hold_names(&old_path)
     {
         return Ok(());
     }
     let old_path = old_git.unwrap_or(old_path);
     let judged_path = new_git.as_ref().unwrap_or(&new_path);
-    check_tree(judged, &top, &old_path, judged_path, &new_path)
+    let moves = Moves {
+        old: old_path,
+        new: judged_path.clone(),
+        real: new_path.clone(),
+    };
+    let mut search = Search {
+        judged,
+        names: 0,
+        moves_away: true,
+    };
+    search.below(top.as_fd(), &moves, 0)
 }
 
-/// Judges all that lies below a directory, at `old` until now and from now on at `new`, as git
+/// Judges all that lies below a directory that stays where it is, at `old` until now and from now on at `new`, as git
 /// takes them; `real` is where it really comes.
 pub(super) fn check_tree(
     judged: &Judged<'_>,
@@ -67,7 +78,11 @@ pub(super) fn check_tree(
     new: &[u8],
     real: &[u8],
 ) -> Result<(), Stop> {
-    let mut search = Search { judged, names: 0 };
+    let mut search = Search {
+        judged,
+        names: 0,
+        moves_away: false,
+    };
     let moves = Moves {
         old: old.to_vec(),
         new: new.to_vec(),
@@ -100,6 +115,9 @@ fn is_occupied<'a>(
 struct Search<'a> {
     judged: &'a Judged<'a>,
     names: u32,
+    /// Whether it is moved away: what matches a filename rule is then renamed with it, and its
+    /// directory could come back with other content.
+    moves_away: bool,
 }
 
 impl Search<'_> {
@@ -116,6 +134,12 @@ impl Search<'_> {
             let moves = moves.below(&name);
             let deed = making(&found);
             let refused = |rule| refused(FileAction::Rename, moves.real.clone(), rule);
+            if self.moves_away
+                && let Verdict::Refuse(rule @ Rule::Name(_)) =
+                    self.judged.rules.verdict(&moves.old, Deed::MoveAway)
+            {
+                return Err(refused(rule));
+            }
             match self
                 .judged
                 .rules

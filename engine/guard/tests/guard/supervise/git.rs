@@ -104,9 +104,9 @@ fn hooks_and_settings_that_run_programs_are_refused_in_every_way() {
             "mkdir k2 && echo 'gitdir: ../evil' > k2/.git",
             "mkdir k3 && echo 'gitdir: /tmp/x/.git' > k3/.git",
             "mkdir k4 && mkfifo k4/.git",
-            "mkdir k5 && echo 'gitdir: ../missing/.git/modules/x' > k5/.git",
-            "mkdir k6 && ln -s ../r k6/way && echo 'gitdir: way/.git' > k6/.git",
-            "mkdir k7 && echo 'gitdir: ../k7/x/../../r/.git' > k7/.git",
+            "mkdir k5 && echo 'gitdir: ../missing/.git/modules/x' > fk5 && mv fk5 k5/.git",
+            "mkdir k6 && ln -s ../r k6/way && echo 'gitdir: way/.git' > fk6 && mv fk6 k6/.git",
+            "mkdir k7 && echo 'gitdir: ../k7/x/../../r/.git' > fk7 && mv fk7 k7/.git",
             "mkdir -p r/.git/worktrees/w && echo /evil > r/.git/worktrees/w/commondir",
         ] {
             // A shell does not tell that closing what it redirected to has failed.

@@ -224,6 +224,9 @@ fn no_core_is_dumped_past_the_rules() {
         let own = line(&fs::read_to_string("/proc/self/limits").unwrap());
         let found = Guard::start(&place).sh("cat /proc/self/limits").stdout;
         assert_eq!(line(&found), own);
+        if own == ["0", "0"] {
+            println!("kotak-skip: who runs this may have no core files either way");
+        }
     });
 }
 

@@ -193,6 +193,24 @@ fn beyond_so_many_mounts_the_supervisor_alone_holds_what_was_found() {
 }
 
 #[test]
+fn thousands_of_unreadable_folders_are_held_without_a_mount_each() {
+    // REQ SP-2
+    let mut host = with_code();
+    for index in 0..7_000 {
+        let at = format!("/home/u/code/c{index:04}");
+        host.dir(&at).unlisted(&at);
+    }
+    let policy = terminal(&host, "/home/u/code").unwrap();
+    assert!(policy.binds.len() < 1_200, "{}", policy.binds.len());
+    assert_eq!(how(&policy, "/home/u/code/c0000"), HELD);
+    assert_eq!(how(&policy, "/home/u/code/c6999"), None);
+    let held = |index: usize| path(format!("/home/u/code/c{index:04}"));
+    assert!(policy.files.protected.contains(&held(6_999)));
+    assert!(gap(&policy, GapKind::UnreadableFolder).is_some());
+    assert!(unsupervised(&policy, GapKind::ProtectedPathUnmounted).is_some());
+}
+
+#[test]
 fn a_long_chain_of_git_directories_and_a_deep_folder_end_at_a_bound() {
     let mut host = with_code();
     host.git_dir("/home/u/code/.git");

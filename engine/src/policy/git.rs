@@ -28,6 +28,10 @@ const ALL_CONFIG_BYTES: usize = 64 * 1024 * 1024;
 /// How many programs, times the work trees that they may lie in, one search looks for.
 const PROGRAM_PLACES: usize = 200_000;
 
+/// How long all paths that one search protects are together, bytes: the guard is told them in one
+/// frame, of twice as much.
+const PROTECTED_BYTES: usize = 8 * 1024 * 1024;
+
 /// Directories that are large and hold no work of the user's; searched after all others.
 const LATE: [&str; 12] = [
     "node_modules",
@@ -102,6 +106,7 @@ pub(super) struct Search<'a> {
     git_dirs: usize,
     config_bytes: usize,
     program_places: usize,
+    protected_bytes: usize,
     found: Found,
     /// Directories to search after all others.
     late: VecDeque<AbsPath>,
@@ -132,6 +137,7 @@ impl<'a> Search<'a> {
             git_dirs: GIT_DIRS,
             config_bytes: ALL_CONFIG_BYTES,
             program_places: PROGRAM_PLACES,
+            protected_bytes: PROTECTED_BYTES,
             found: Found::default(),
             late: VecDeque::new(),
             repositories: BTreeMap::new(),
@@ -168,7 +174,7 @@ impl<'a> Search<'a> {
                     continue;
                 }
                 if is_one_of(name, &ANYWHERE) {
-                    self.found.protected.insert(at());
+                    self.protect(at(), &dir);
                     continue;
                 }
                 match kind {
@@ -206,6 +212,7 @@ impl<'a> Search<'a> {
                     name: program.hidden_name().map(<[u8]>::to_vec),
                 }));
         }
+        let mut all = Vec::new();
         for (dir, repository) in &self.repositories {
             self.found.repositories.insert(dir.clone());
             let programs = repository.programs.len() + self.everywhere.len();
@@ -216,16 +223,33 @@ impl<'a> Search<'a> {
             }
             self.program_places -= places;
             for program in repository.programs.iter().chain(&self.everywhere) {
-                self.found.protected.extend(program.absolute(&self.homes));
+                all.extend(program.absolute(&self.homes).map(|at| (at, dir.clone())));
                 for tree in &repository.trees {
                     if let Some(at) = program.below(tree)
                         && (program.sure || self.host.symlink_metadata(&at).is_ok())
                     {
-                        self.found.protected.insert(at);
+                        all.push((at, dir.clone()));
                     }
                 }
             }
         }
+        for (at, dir) in all {
+            self.protect(at, &dir);
+        }
+    }
+
+    /// Takes a path that was found in a folder, or the folder as not searched to its end.
+    fn protect(&mut self, at: AbsPath, dir: &AbsPath) {
+        let length = at.as_bytes().len();
+        if self.found.protected.contains(&at) {
+            return;
+        }
+        if length > self.protected_bytes {
+            self.found.unsearched.insert(dir.clone());
+            return;
+        }
+        self.protected_bytes -= length;
+        self.found.protected.insert(at);
     }
 
     fn list(&mut self, dir: &AbsPath) -> Option<Arc<Listing>> {
@@ -310,10 +334,10 @@ impl<'a> Search<'a> {
             repository.trees.extend(dir.parent());
         }
         for name in ["hooks", "config", "config.worktree", "commondir"] {
-            self.found.protected.insert(dir.join(name));
+            self.protect(dir.join(name), dir);
         }
         if self.host.symlink_metadata(&dir.join("gitdir")).is_ok() {
-            self.found.protected.insert(dir.join("gitdir"));
+            self.protect(dir.join("gitdir"), dir);
         }
         repository.trees.extend(linked_tree(self.host, dir));
         repository.trees.extend(configured_tree(self.host, dir));
@@ -415,7 +439,7 @@ impl<'a> Search<'a> {
                     continue;
                 };
                 self.config(&included, programs, seen, depth - 1);
-                self.found.protected.insert(included);
+                self.protect(included, &base);
             } else {
                 programs.extend(run_by(&section, &key, &value));
             }

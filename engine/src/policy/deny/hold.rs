@@ -39,7 +39,13 @@ pub(super) fn hold_unreadable(
     }
     if layout.is_writable(&located.path) {
         let shown = layout.shown(&located.path);
-        layout.gaps.add(GapKind::UnreadableFolder, shown);
+        layout.gaps.add(GapKind::UnreadableFolder, shown.clone());
+        if !layout.take_searched_mount(&located.path) && layout.hold(&located.path, Claim::Searched)
+        {
+            let gaps = layout.gaps.of(true);
+            gaps.add(GapKind::ProtectedPathUnmounted, shown);
+            return Ok(());
+        }
         layout.unread.insert(located.path.clone());
         layout.bind(&located, Access::Read, BindRole::Protected);
     }

@@ -158,7 +158,7 @@ fn thousands_of_repositories_launch_and_cost_no_more_than_their_number() {
             let policy = resolve(&spec, &context, &host).unwrap();
             (LOOKED.get(), host.paths_looked_at(), policy.binds.len())
         };
-        let (few, many) = (cost(700), cost(7_000));
+        let (few, many) = (cost(200), cost(2_000));
         assert!(many.0 < few.0 * 11, "places: {few:?}, {many:?}");
         assert!(many.1 < few.1 * 11, "paths: {few:?}, {many:?}");
     }
@@ -190,6 +190,24 @@ fn beyond_so_many_mounts_the_supervisor_alone_holds_what_was_found() {
     let few = terminal(&with_repositories(100), "/home/u/code").unwrap();
     assert_eq!(how(&few, "/home/u/code/m99/.git/hooks"), HELD);
     assert_eq!(unsupervised(&few, GapKind::ProtectedPathUnmounted), None);
+}
+
+#[test]
+fn thousands_of_unreadable_folders_are_held_without_a_mount_each() {
+    // REQ SP-2
+    let mut host = with_code();
+    for index in 0..7_000 {
+        let at = format!("/home/u/code/c{index:04}");
+        host.dir(&at).unlisted(&at);
+    }
+    let policy = terminal(&host, "/home/u/code").unwrap();
+    assert!(policy.binds.len() < 1_200, "{}", policy.binds.len());
+    assert_eq!(how(&policy, "/home/u/code/c0000"), HELD);
+    assert_eq!(how(&policy, "/home/u/code/c6999"), None);
+    let held = |index: usize| path(format!("/home/u/code/c{index:04}"));
+    assert!(policy.files.protected.contains(&held(6_999)));
+    assert!(gap(&policy, GapKind::UnreadableFolder).is_some());
+    assert!(unsupervised(&policy, GapKind::ProtectedPathUnmounted).is_some());
 }
 
 #[test]

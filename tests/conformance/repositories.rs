@@ -164,3 +164,33 @@ fn hooks_that_the_users_own_configuration_names_are_held() {
         }
     }
 }
+
+#[test]
+fn thousands_of_repositories_do_not_keep_the_next_session_from_starting_and_are_held() {
+    // launch case: a program inside made as many as the search can find
+    let stage = Stage::new();
+    for index in 0..7_000 {
+        let at = stage.work().join(format!("many/m{index}/.git"));
+        std::fs::create_dir_all(at.join("hooks")).expect("a directory");
+        for name in ["HEAD", "config"] {
+            std::fs::write(at.join(name), "").expect("a file");
+        }
+    }
+    let mut script = String::new();
+    for index in [0, 3_500, 6_999] {
+        let at = format!("many/m{index}");
+        script.push_str(&format!(
+            "(echo evil > {at}/.git/hooks/pre-commit) && echo made a hook\n\
+             (mv {at}/.git/hooks {at}/.git/old) && echo moved the hooks\n\
+             (echo '[core] fsmonitor = ./evil' > {at}/.git/config); cat {at}/.git/config\n\
+             echo free > {at}/file && cat {at}/file\n"
+        ));
+    }
+    let inside = stage.terminal(&script);
+    assert_eq!(inside.stdout, "free\n".repeat(3), "{inside:?}");
+    let control = stage.bare("echo made > many/m6999/.git/hooks/pre-commit && echo made a hook");
+    assert_eq!(
+        control.stdout, "made a hook\n",
+        "the control failed: {control:?}"
+    );
+}

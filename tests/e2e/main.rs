@@ -8,6 +8,7 @@
 )]
 
 mod badges;
+mod files;
 mod flood;
 mod log;
 mod survival;

@@ -18,6 +18,7 @@ mod entry;
 mod guard;
 mod links;
 mod native;
+mod places;
 mod protected;
 mod races;
 mod repositories;

@@ -146,6 +146,21 @@ impl Window {
         arguments: &[&str],
         environment: &[(&str, &str)],
     ) -> Self {
+        let panel = program("kotak-panel");
+        Self::open_through(desktop, home, &panel, arguments, environment).await
+    }
+
+    /// The same through another program, which becomes the panel in the end.
+    ///
+    /// # Panics
+    /// When the driver or the panel does not start.
+    pub async fn open_through(
+        desktop: &Desktop,
+        home: &Path,
+        binary: &Path,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
         let port = free_port();
         let driver = Command::new("WebKitWebDriver")
             .args([format!("--port={port}"), "--host=127.0.0.1".to_owned()])
@@ -162,7 +177,7 @@ impl Window {
         let mut capabilities = Capabilities::new();
         capabilities.insert(
             "webkitgtk:browserOptions".to_owned(),
-            json!({ "binary": program("kotak-panel"), "args": arguments }),
+            json!({ "binary": binary, "args": arguments }),
         );
         let address = format!("http://127.0.0.1:{port}");
         let mut builder = ClientBuilder::new(fantoccini_connector());

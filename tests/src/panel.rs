@@ -1,6 +1,7 @@
 //! What every end-to-end test does: open the panel, start a session, type, look.
 
 use crate::Stage;
+use crate::command::program;
 use crate::desktop::{Desktop, Window};
 use fantoccini::actions::{InputSource, KeyAction, KeyActions};
 use serde_json::{Value, json};
@@ -39,6 +40,33 @@ impl Panel {
     pub async fn open_at(stage: Stage, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let desktop = Desktop::start();
         let window = Window::open_with(&desktop, stage.home(), arguments, environment).await;
+        let panel = Self {
+            window,
+            stage,
+            desktop,
+        };
+        panel.window.find("[data-testid=status-verdict]").await;
+        panel
+    }
+
+    /// Opens it through a script of the stage's, which becomes the panel named by its first argument.
+    ///
+    /// # Panics
+    /// When the script cannot be made.
+    pub async fn open_behind(script: &str) -> Self {
+        use std::os::unix::fs::PermissionsExt;
+        let stage = Stage::new();
+        let desktop = Desktop::start();
+        let panel = program("kotak-panel");
+        let through = stage.home().join("through");
+        std::fs::write(
+            &through,
+            script.replace("PANEL", &panel.display().to_string()),
+        )
+        .expect("a script");
+        std::fs::set_permissions(&through, std::fs::Permissions::from_mode(0o755))
+            .expect("permissions");
+        let window = Window::open_through(&desktop, stage.home(), &through, &[], &[]).await;
         let panel = Self {
             window,
             stage,

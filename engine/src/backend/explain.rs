@@ -234,10 +234,16 @@ fn execute(exec: Option<&ExecPolicy>, shown: &Shown<'_>, path: &AbsPath) -> Path
             yes(format!("programs in {tree} may run, as you granted"))
         }
         Some(tree) => yes(format!("programs in {tree} may run: it cannot be written")),
-        None => no(
-            "the exec restriction: programs run only from where nothing can be written, and from \
-             what you granted (an interpreter can still read it as a script)",
-        ),
+        None => no(match shown {
+            Shown::Bind(bind) if bind.role == BindRole::Protected => {
+                "the exec restriction: an earlier session may have written it (an interpreter can \
+                 still read it as a script)"
+            }
+            _ => {
+                "the exec restriction: programs run only from where nothing can be written, and \
+                 from what you granted (an interpreter can still read it as a script)"
+            }
+        }),
     }
 }
 
@@ -255,6 +261,7 @@ mod tests {
             .file("/home/u/code/old.key", "")
             .dir("/home/u/code/target")
             .dir("/data/ro")
+            .dir("/data/rw/tools")
             .file("/usr/bin/sudo", "")
             .file("/usr/bin/sh", "")
             .link("/home/u/code/out", "/data/ro/x");
@@ -263,7 +270,8 @@ mod tests {
 
     fn spec(restriction: ExecRestriction, grants: &[&str]) -> SandboxSpec {
         let text = r#"{"sessionId": "s", "workspaceId": "w", "bindMounts":
-            [{"hostPath": "/home/u/code"}, {"hostPath": "/data/ro", "readOnly": true}]}"#;
+            [{"hostPath": "/home/u/code"}, {"hostPath": "/data/rw"}, {"hostPath": "/data/ro", "readOnly": true}],
+            "protectedPaths": ["/data/rw/tools"]}"#;
         SandboxSpec {
             exec_restriction: restriction,
             exec_grant_roots: grants.iter().map(|path| (*path).to_owned()).collect(),
@@ -306,8 +314,9 @@ mod tests {
             ("/home/u/code/sub/.envrc", [true, false, false, false]),
             (
                 "/home/u/code/.git/hooks/pre-commit",
-                [true, false, false, true],
+                [true, false, false, false],
             ),
+            ("/data/rw/tools/lint", [true, false, false, true]),
             (
                 "/home/u/code/new/.git/hooks/pre-commit",
                 [true, false, false, false],

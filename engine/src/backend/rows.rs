@@ -1,7 +1,7 @@
 //! The enforcement report of a plan, before anything runs.
 
 use super::{Aspect, Enforcement, EnforcementRow, Gap, Level};
-use crate::policy::{Access, BindRole, GapKind, Policy};
+use crate::policy::{Access, BindRole, FilePolicy, GapKind, Policy};
 use crate::spec::NetworkMode;
 use kotak_guard::proto::Setup;
 
@@ -65,14 +65,14 @@ pub(super) fn enforcement_of(
         .iter()
         .filter(|bind| bind.access == Access::Write && bind.role != BindRole::Pinned)
         .count();
+    let mounts = match held {
+        1 => "1 mount holds a protected path read-only".to_owned(),
+        _ => format!("{held} mounts hold protected paths read-only"),
+    };
     let protected = match (writable, supervised) {
         (0, _) => "nothing of the host is writable".to_owned(),
-        (_, true) => format!(
-            "{held} paths are held read-only inside what is writable; they and {} more hold \
-             whether they exist or not, and so do hooks and settings in every repository",
-            policy.files.protected.len().saturating_sub(held)
-        ),
-        (_, false) => format!("{held} paths are held read-only inside what is writable"),
+        (_, true) => format!("{mounts}; {}", guarded(&policy.files)),
+        (_, false) => mounts,
     };
     let names = filename_row(policy, supervised);
     let programs = exec_row(policy);
@@ -131,6 +131,28 @@ pub(super) fn enforcement_of(
             row(Aspect::FileReports, reports.0, reports.1.to_owned()),
         ],
     }
+}
+
+/// What the guard refuses of the write-denies.
+fn guarded(files: &FilePolicy) -> String {
+    let paths = match files.protected.len() {
+        1 => "1 path".to_owned(),
+        count => format!("{count} paths"),
+    };
+    let but = match files.exempt.as_slice() {
+        [] => String::new(),
+        exempt => {
+            let paths: Vec<String> = exempt.iter().map(ToString::to_string).collect();
+            format!(
+                " but in {}, where a runner keeps its state",
+                paths.join(", ")
+            )
+        }
+    };
+    format!(
+        "the guard refuses changes to {paths}, existing or not, and to hooks and settings in every \
+         repository{but}"
+    )
 }
 
 fn filename_row(policy: &Policy, supervised: bool) -> (Level, String) {

@@ -2,7 +2,7 @@
 
 use super::GUARD_PATH;
 use super::seccomp::{SeccompArch, SeccompWants, seccomp_program};
-use crate::policy::{ANYWHERE_NAMES, ExecPolicy, FilePolicy, Policy};
+use crate::policy::{ExecPolicy, FilePolicy, Policy};
 use crate::spec::AbsPath;
 use kotak_guard::proto::{BpfInsn, ExecPlan, FileNode, FileRules};
 
@@ -17,6 +17,7 @@ pub(super) fn file_rules(policy: &Policy) -> Option<FileRules> {
         names,
         exceptions,
         protected,
+        anywhere,
         inodes,
     } = policy.files();
     Some(FileRules {
@@ -25,10 +26,7 @@ pub(super) fn file_rules(policy: &Policy) -> Option<FileRules> {
         names: names.clone(),
         exceptions: exceptions.clone(),
         protected: bytes(protected),
-        anywhere: ANYWHERE_NAMES
-            .iter()
-            .map(|name| name.as_bytes().to_vec())
-            .collect(),
+        anywhere: anywhere.clone(),
         git: true,
         inodes: inodes
             .iter()

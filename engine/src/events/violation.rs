@@ -100,7 +100,8 @@ pub enum RefusalRule {
 pub enum Evidence {
     /// Seen at the point of refusal.
     Observed,
-    /// Concluded from effects.
+    /// Not seen itself: foreseen by the guard, which knows what the kernel refuses, or concluded
+    /// from effects.
     Inferred,
 }
 
@@ -195,7 +196,7 @@ impl RefusalRule {
             Self::Anywhere { name } => format!("{name} is protected everywhere"),
             Self::Git { what } => format!("git would run programs: {what}"),
             Self::HardLink => "the same file has a protected name".to_owned(),
-            Self::Exec => "in a folder that it can write".to_owned(),
+            Self::Exec => "exec restriction".to_owned(),
             Self::Secret { .. } => "a secret".to_owned(),
             Self::Undecided { reason } => format!("could not be decided: {reason}"),
         }
@@ -228,8 +229,8 @@ impl RefusalRule {
                     .to_owned()
             }
             Self::Exec => {
-                "programs in folders that this session can write do not run, unless the folder is \
-                 approved"
+                "programs in folders that this session can write, or an earlier one could, do not \
+                 run, unless the folder is approved"
                     .to_owned()
             }
             Self::Secret { path } => {

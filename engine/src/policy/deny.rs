@@ -8,7 +8,7 @@ use self::hold::{
 };
 use super::files::Claim;
 use super::gap::GapKind;
-use super::git::{SEARCH_ENTRIES, Search};
+use super::git::{Relative, SEARCH_ENTRIES, Search};
 use super::hard_links::HardLinks;
 use super::layout::{Layout, Located, Place};
 use super::protect::{ANYWHERE, mandatory};
@@ -36,6 +36,8 @@ pub(super) struct Denials {
     explicit_globs: Vec<AbsPath>,
     /// The mandatory set, without what a search finds.
     mandatory: Vec<Entry>,
+    /// The directories of `PATH`, canonical.
+    path_dirs: BTreeSet<AbsPath>,
     /// Kotak's executables and directories: refused as binds.
     own: Vec<AbsPath>,
 }
@@ -95,8 +97,25 @@ impl Denials {
                 .cloned()
                 .collect(),
             mandatory: entries(host, mandatory(context)),
+            path_dirs: entries(host, context.path_dirs())
+                .into_iter()
+                .filter_map(|entry| match entry.walk.end {
+                    End::Found { path, .. } => Some(path),
+                    End::Missing { .. } | End::Unknown { .. } => None,
+                })
+                .collect(),
             own,
         }
+    }
+
+    /// Whether programs may run from a folder that is held: the operator named it, by the spec or
+    /// by `PATH`. What else is held may be full of what earlier sessions could write.
+    pub(super) fn holds_programs(&self, dir: &AbsPath) -> bool {
+        self.path_dirs.contains(dir)
+            || self
+                .explicit
+                .iter()
+                .any(|entry| matches!(&entry.walk.end, End::Found { path, .. } if path == dir))
     }
 
     /// Refuses a path at or inside a secret, or at or inside Kotak's own files.
@@ -203,8 +222,10 @@ impl Denials {
             }
         }
         let mut protected = found.protected;
-        name_what_can_be_made(layout, &mut protected);
-        let searched = entries(layout.host, protected);
+        name_what_can_be_made(layout, &mut protected, found.relative);
+        let mut searched = entries(layout.host, protected);
+        // What is near gets its mount first.
+        searched.sort_by_key(|entry| entry.path.depth());
         for entry in &searched {
             if let End::Unknown { at, .. } = &entry.walk.end {
                 hold_unreadable(layout, at, &roots)?;
@@ -335,12 +356,14 @@ impl Denials {
                 }
                 continue;
             };
-            for (at, place) in &mut layout.places {
-                if let Place::Bind(bind) = place
-                    && at.is_within(path)
-                {
+            let below = layout.places.range_mut(path.descendants());
+            for place in below.map(|(_, place)| place) {
+                if let Place::Bind(bind) = place {
                     bind.access = Access::Read;
                 }
+            }
+            if let Some(Place::Bind(bind)) = layout.places.get_mut(path) {
+                bind.access = Access::Read;
             }
             let at = Located {
                 path: path.clone(),
@@ -374,8 +397,13 @@ impl Denials {
 }
 
 /// Names what a program could make at the top of each folder that the session was given to write:
-/// agent settings like those met elsewhere, and a repository.
-fn name_what_can_be_made(layout: &mut Layout<'_>, protected: &mut BTreeSet<AbsPath>) {
+/// agent settings like those met elsewhere, and a repository, in which git runs what the user's
+/// configuration names by a relative path.
+fn name_what_can_be_made(
+    layout: &mut Layout<'_>,
+    protected: &mut BTreeSet<AbsPath>,
+    relative: BTreeSet<Relative>,
+) {
     let given = |place: &Place| match place {
         Place::Bind(bind) if bind.access == Access::Write && bind.kind == NodeKind::Dir => {
             match bind.role {
@@ -390,6 +418,16 @@ fn name_what_can_be_made(layout: &mut Layout<'_>, protected: &mut BTreeSet<AbsPa
         Place::Bind(_) | Place::Private(_) | Place::Mask(_) => None,
     };
     let roots: Vec<AbsPath> = layout.places.values().filter_map(given).collect();
+    if !roots.is_empty() {
+        for Relative { path, name } in relative {
+            let shown = String::from_utf8_lossy(&path).escape_debug().to_string();
+            let gaps = layout.gaps.of(name.is_some());
+            gaps.add(GapKind::RelativePrograms, shown);
+            if let Some(name) = name {
+                layout.hold_anywhere(name);
+            }
+        }
+    }
     for root in roots {
         let shown = layout.shown(&root);
         layout.gaps.of(true).add(GapKind::NewRepositories, shown);

@@ -131,9 +131,12 @@ pub(super) fn exec_policy(
     for (path, place) in &layout.places {
         let Place::Bind(bind) = place else { continue };
         let tree = match bind.role {
-            // Held by a rule: nobody inside can have put a program there. Files need no rule of
-            // their own: what is held by name is no program.
-            BindRole::Protected => bind.kind == NodeKind::Dir && !layout.unread.contains(path),
+            // Files need no rule of their own: what is held by name is no program.
+            BindRole::Protected => {
+                bind.kind == NodeKind::Dir
+                    && !layout.unread.contains(path)
+                    && denials.holds_programs(path)
+            }
             BindRole::System
             | BindRole::Home
             | BindRole::Workdir

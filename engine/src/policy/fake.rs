@@ -13,6 +13,7 @@ pub(crate) struct FakeFs {
     nodes: BTreeMap<AbsPath, Node>,
     children: BTreeMap<AbsPath, BTreeSet<AbsPath>>,
     reads: std::cell::Cell<usize>,
+    looks: std::cell::Cell<usize>,
 }
 
 #[derive(Debug, Clone)]
@@ -137,6 +138,11 @@ impl FakeFs {
         self.reads.get()
     }
 
+    /// How many paths were looked at.
+    pub(crate) fn paths_looked_at(&self) -> usize {
+        self.looks.get()
+    }
+
     /// A git directory with hooks and a configuration.
     pub(crate) fn git_dir(&mut self, at: &str) -> &mut Self {
         self.file(format!("{at}/HEAD"), "ref: refs/heads/main\n");
@@ -201,6 +207,7 @@ impl FakeFs {
 
 impl HostFs for FakeFs {
     fn symlink_metadata(&self, path: &AbsPath) -> io::Result<NodeInfo> {
+        self.looks.set(self.looks.get() + 1);
         if path.is_root() {
             let id = FileId { dev: 1, ino: 2 };
             return Ok(NodeInfo {

@@ -3,7 +3,8 @@
 //! reads they alone.
 
 use super::layout::{Layout, Place};
-use super::{Access, BindRole, FileId, NodeKind};
+use super::protect::ANYWHERE;
+use super::{Access, BindRole, FileId};
 use crate::spec::AbsPath;
 use std::collections::BTreeSet;
 
@@ -14,6 +15,8 @@ pub(super) struct Held {
     /// Places inside a runner's state that are judged all the same.
     reopened: BTreeSet<AbsPath>,
     inodes: BTreeSet<FileId>,
+    /// Names that git runs in every repository, by configuration.
+    names: BTreeSet<Vec<u8>>,
 }
 
 /// What the supervisor enforces on names and paths. Paths are canonical, or literal spellings of
@@ -30,6 +33,8 @@ pub struct FilePolicy {
     pub(crate) exceptions: Vec<String>,
     /// Neither these nor what is below can be changed.
     pub(crate) protected: Vec<AbsPath>,
+    /// Names that are protected like them wherever they are met.
+    pub(crate) anywhere: Vec<Vec<u8>>,
     /// Protected files that have other names.
     pub(crate) inodes: Vec<FileId>,
 }
@@ -103,18 +108,19 @@ impl Layout<'_> {
     pub(super) fn hold_inode(&mut self, id: FileId) -> bool {
         self.held.inodes.insert(id);
         // One of them may lie in a runner's state, where nothing is judged.
-        !self.places.values().any(|place| {
-            matches!(place, Place::Bind(bind)
-                if bind.role == BindRole::RunnerState && bind.kind == NodeKind::Dir)
-        })
+        !self.has_state
+    }
+
+    /// Lets the supervisor hold a name wherever it is met.
+    pub(super) fn hold_anywhere(&mut self, name: Vec<u8>) {
+        self.held.names.insert(name);
     }
 
     /// Whether a folder that can be written lies at or below a path.
     pub(super) fn covers_writable(&self, path: &AbsPath) -> bool {
-        self.places.iter().any(|(at, place)| {
+        self.places_within(path).any(|(_, place)| {
             matches!(place, Place::Bind(bind)
                 if bind.access == Access::Write && bind.role != BindRole::Pinned)
-                && at.is_within(path)
         })
     }
 
@@ -139,15 +145,19 @@ impl Layout<'_> {
         // A root that became read-only since is not judged any more.
         let judged = |path: &&AbsPath| match self.judged(path) {
             Judged::Root => true,
-            Judged::Exempt(_) => held.reopened.iter().any(|root| path.is_within(root)),
+            Judged::Exempt(_) => std::iter::once((*path).clone())
+                .chain(path.ancestors())
+                .any(|at| held.reopened.contains(&at)),
             Judged::No => false,
         };
+        let everywhere = ANYWHERE.iter().map(|name| name.as_bytes().to_vec());
         FilePolicy {
             roots: roots.into_iter().collect(),
             exempt,
             names: names.to_vec(),
             exceptions: exceptions.to_vec(),
             protected: held.protected.iter().filter(judged).cloned().collect(),
+            anywhere: everywhere.chain(held.names.iter().cloned()).collect(),
             inodes: held.inodes.iter().copied().collect(),
         }
     }

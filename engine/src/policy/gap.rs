@@ -30,6 +30,8 @@ pub enum GapKind {
     HardLinkedProtectedPath,
     /// A host program that replaces a protected file drops its protection.
     ProtectedFileReplaced,
+    /// A write-denied path has no mount, since too many were found.
+    ProtectedPathUnmounted,
     /// The search for repositories stopped at its budget.
     UnsearchedDirectories,
     /// A path could not be looked at.
@@ -38,6 +40,8 @@ pub enum GapKind {
     UnreadableFolder,
     /// A repository made inside is not protected until the next launch.
     NewRepositories,
+    /// What git runs by a relative path is not protected in a repository made inside.
+    RelativePrograms,
     /// What git configuration names was not searched for everywhere.
     UnsearchedPrograms,
     /// Unix sockets in visible folders can be connected to.
@@ -52,7 +56,7 @@ pub enum GapKind {
 
 impl GapKind {
     /// Every kind.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::MissingSecretPath,
         Self::HardLinkedSecret,
         Self::HardLinksUnsearched,
@@ -63,10 +67,12 @@ impl GapKind {
         Self::ProtectedPathIsRoot,
         Self::HardLinkedProtectedPath,
         Self::ProtectedFileReplaced,
+        Self::ProtectedPathUnmounted,
         Self::UnsearchedDirectories,
         Self::UnreadablePath,
         Self::UnreadableFolder,
         Self::NewRepositories,
+        Self::RelativePrograms,
         Self::UnsearchedPrograms,
         Self::SocketsInVisibleFolders,
         Self::AbstractSockets,
@@ -88,10 +94,12 @@ impl GapKind {
             Self::ProtectedPathIsRoot => "protected-path-is-root",
             Self::HardLinkedProtectedPath => "hard-linked-protected-path",
             Self::ProtectedFileReplaced => "protected-file-replaced",
+            Self::ProtectedPathUnmounted => "protected-path-unmounted",
             Self::UnsearchedDirectories => "unsearched-directories",
             Self::UnreadablePath => "unreadable-path",
             Self::UnreadableFolder => "unreadable-folder",
             Self::NewRepositories => "new-repositories",
+            Self::RelativePrograms => "relative-programs",
             Self::UnsearchedPrograms => "unsearched-programs",
             Self::InterpretersRun => "interpreters-run-scripts",
             Self::LoaderRuns => "loader-runs-programs",
@@ -114,10 +122,12 @@ impl GapKind {
             | Self::ProtectedPathIsRoot
             | Self::HardLinkedProtectedPath
             | Self::ProtectedFileReplaced
+            | Self::ProtectedPathUnmounted
             | Self::UnsearchedDirectories
             | Self::UnreadablePath
             | Self::UnreadableFolder
             | Self::NewRepositories
+            | Self::RelativePrograms
             | Self::UnsearchedPrograms => Aspect::ProtectedWrites,
             Self::InterpretersRun | Self::LoaderRuns => Aspect::ExecRestriction,
             Self::SocketsInVisibleFolders | Self::AbstractSockets => Aspect::HostSockets,
@@ -196,6 +206,10 @@ impl GapKind {
                  writable: {names}",
                 plural("protected file is held", "protected files are held")
             ),
+            Self::ProtectedPathUnmounted => format!(
+                "{} no mount, since there are too many, and can be changed inside: {names}",
+                plural("protected path has", "protected paths have")
+            ),
             Self::UnsearchedDirectories => format!(
                 "{} not searched for repositories and agent settings: {names}",
                 plural("folder was", "folders were")
@@ -212,6 +226,14 @@ impl GapKind {
             Self::NewRepositories => format!(
                 "the hooks and settings of a repository that is made, moved or cloned inside can \
                  be written until the session ends: {names}"
+            ),
+            Self::RelativePrograms => format!(
+                "{} in every repository, and can be written in one that is made, moved or cloned \
+                 inside until the session ends: {names}",
+                plural(
+                    "relative path may be run by your git configuration",
+                    "relative paths may be run by your git configuration"
+                )
             ),
             Self::UnsearchedPrograms => format!(
                 "{} not searched for what git configuration there runs or includes by path, which \

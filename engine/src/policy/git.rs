@@ -16,6 +16,22 @@ use std::sync::Arc;
 /// How many directory entries one search reads. Breadth first, so what is near is found first.
 pub const SEARCH_ENTRIES: usize = 15_000;
 
+/// How far below the deepest root a search goes: each path costs the square of its depth.
+const SEARCH_DEPTH: usize = 100;
+
+/// How many git directories one search follows: they name each other, also unlisted.
+const GIT_DIRS: usize = 15_000;
+
+/// How much configuration one search reads, bytes; each file counts as a page at least.
+const ALL_CONFIG_BYTES: usize = 64 * 1024 * 1024;
+
+/// How many programs, times the work trees that they may lie in, one search looks for.
+const PROGRAM_PLACES: usize = 200_000;
+
+/// How long all paths that one search protects are together, bytes: the guard is told them in one
+/// frame, of twice as much.
+const PROTECTED_BYTES: usize = 8 * 1024 * 1024;
+
 /// Directories that are large and hold no work of the user's; searched after all others.
 const LATE: [&str; 12] = [
     "node_modules",
@@ -57,6 +73,18 @@ pub(super) struct Found {
     pub(super) unreadable: BTreeSet<AbsPath>,
     /// The repositories' git directories.
     pub(super) repositories: BTreeSet<AbsPath>,
+    /// What the user's and the system's configuration makes git run by a path in each work tree,
+    /// also in one that is yet to be made.
+    pub(super) relative: BTreeSet<Relative>,
+}
+
+/// A relative path that git runs in every repository.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Relative {
+    /// As written.
+    pub(super) path: Vec<u8>,
+    /// Its only name, when that can be held wherever it is met.
+    pub(super) name: Option<Vec<u8>>,
 }
 
 /// One git directory.
@@ -75,6 +103,10 @@ pub(super) struct Search<'a> {
     /// Never entered: masks, read-only binds.
     closed: &'a BTreeSet<AbsPath>,
     budget: usize,
+    git_dirs: usize,
+    config_bytes: usize,
+    program_places: usize,
+    protected_bytes: usize,
     found: Found,
     /// Directories to search after all others.
     late: VecDeque<AbsPath>,
@@ -102,6 +134,10 @@ impl<'a> Search<'a> {
             },
             closed,
             budget,
+            git_dirs: GIT_DIRS,
+            config_bytes: ALL_CONFIG_BYTES,
+            program_places: PROGRAM_PLACES,
+            protected_bytes: PROTECTED_BYTES,
             found: Found::default(),
             late: VecDeque::new(),
             repositories: BTreeMap::new(),
@@ -113,8 +149,13 @@ impl<'a> Search<'a> {
     pub(super) fn run(mut self, roots: &[AbsPath]) -> Found {
         let mut seen = BTreeSet::new();
         let mut near: VecDeque<AbsPath> = roots.iter().cloned().collect();
+        let deepest = roots.iter().map(AbsPath::depth).max().unwrap_or_default() + SEARCH_DEPTH;
         while let Some(dir) = near.pop_front().or_else(|| self.late.pop_front()) {
             if self.closed.contains(&dir) || !seen.insert(dir.clone()) {
+                continue;
+            }
+            if dir.depth() > deepest {
+                self.found.unsearched.insert(dir);
                 continue;
             }
             let Some(listing) = self.list(&dir) else {
@@ -133,7 +174,7 @@ impl<'a> Search<'a> {
                     continue;
                 }
                 if is_one_of(name, &ANYWHERE) {
-                    self.found.protected.insert(at());
+                    self.protect(at(), &dir);
                     continue;
                 }
                 match kind {
@@ -164,20 +205,51 @@ impl<'a> Search<'a> {
     fn protect_programs(&mut self) {
         for program in &self.everywhere {
             self.found.protected.extend(program.absolute(&self.homes));
+            self.found
+                .relative
+                .extend(program.relative().map(|path| Relative {
+                    path: path.to_vec(),
+                    name: program.hidden_name().map(<[u8]>::to_vec),
+                }));
         }
+        let mut all = Vec::new();
         for (dir, repository) in &self.repositories {
             self.found.repositories.insert(dir.clone());
+            let programs = repository.programs.len() + self.everywhere.len();
+            let places = programs.saturating_mul(repository.trees.len());
+            if places > self.program_places {
+                self.found.unsearched.insert(dir.clone());
+                continue;
+            }
+            self.program_places -= places;
             for program in repository.programs.iter().chain(&self.everywhere) {
-                self.found.protected.extend(program.absolute(&self.homes));
+                all.extend(program.absolute(&self.homes).map(|at| (at, dir.clone())));
                 for tree in &repository.trees {
                     if let Some(at) = program.below(tree)
                         && (program.sure || self.host.symlink_metadata(&at).is_ok())
                     {
-                        self.found.protected.insert(at);
+                        all.push((at, dir.clone()));
                     }
                 }
             }
         }
+        for (at, dir) in all {
+            self.protect(at, &dir);
+        }
+    }
+
+    /// Takes a path that was found in a folder, or the folder as not searched to its end.
+    fn protect(&mut self, at: AbsPath, dir: &AbsPath) {
+        let length = at.as_bytes().len();
+        if self.found.protected.contains(&at) {
+            return;
+        }
+        if length > self.protected_bytes {
+            self.found.unsearched.insert(dir.clone());
+            return;
+        }
+        self.protected_bytes -= length;
+        self.found.protected.insert(at);
     }
 
     fn list(&mut self, dir: &AbsPath) -> Option<Arc<Listing>> {
@@ -231,11 +303,29 @@ impl<'a> Search<'a> {
         }
     }
 
+    /// Takes a git directory and those that it names, which may be a long chain.
     fn git_dir(&mut self, dir: &AbsPath, tree: Option<AbsPath>) {
+        let mut todo = VecDeque::from([(dir.clone(), tree)]);
+        while let Some((dir, tree)) = todo.pop_front() {
+            self.one_git_dir(&dir, tree, &mut todo);
+        }
+    }
+
+    fn one_git_dir(
+        &mut self,
+        dir: &AbsPath,
+        tree: Option<AbsPath>,
+        more: &mut VecDeque<(AbsPath, Option<AbsPath>)>,
+    ) {
         if let Some(known) = self.repositories.get_mut(dir) {
             known.trees.extend(tree);
             return;
         }
+        if self.git_dirs == 0 {
+            self.found.unsearched.insert(dir.clone());
+            return;
+        }
+        self.git_dirs -= 1;
         // A bare repository's paths start at itself, and so do those of hooks.
         let mut repository = Repository::default();
         repository.trees.insert(dir.clone());
@@ -244,10 +334,10 @@ impl<'a> Search<'a> {
             repository.trees.extend(dir.parent());
         }
         for name in ["hooks", "config", "config.worktree", "commondir"] {
-            self.found.protected.insert(dir.join(name));
+            self.protect(dir.join(name), dir);
         }
         if self.host.symlink_metadata(&dir.join("gitdir")).is_ok() {
-            self.found.protected.insert(dir.join("gitdir"));
+            self.protect(dir.join("gitdir"), dir);
         }
         repository.trees.extend(linked_tree(self.host, dir));
         repository.trees.extend(configured_tree(self.host, dir));
@@ -263,7 +353,7 @@ impl<'a> Search<'a> {
         self.repositories.insert(dir.clone(), repository);
 
         if let Some(common) = common_dir(self.host, dir) {
-            self.git_dir(&common, linked_tree(self.host, dir));
+            more.push_back((common, linked_tree(self.host, dir)));
         }
         let worktrees = dir.join("worktrees");
         if let Some(listing) = self.list_dir(&worktrees) {
@@ -271,9 +361,9 @@ impl<'a> Search<'a> {
                 if *kind == NodeKind::Dir {
                     let linked = worktrees.join(name);
                     let tree = linked_tree(self.host, &linked);
-                    self.git_dir(&linked, tree.clone());
+                    more.push_back((linked, tree.clone()));
                     // The shared configuration holds in every work tree.
-                    self.git_dir(dir, tree);
+                    more.push_back((dir.clone(), tree));
                 }
             }
         }
@@ -285,7 +375,7 @@ impl<'a> Search<'a> {
             };
             let module = is_git_dir(&listing);
             if module {
-                self.git_dir(&at, None);
+                more.push_back((at.clone(), None));
             }
             for (name, kind) in &listing.entries {
                 match kind {
@@ -326,9 +416,14 @@ impl<'a> Search<'a> {
         let End::Found { path: real, .. } = walk(self.host, at).end else {
             return;
         };
+        if self.config_bytes == 0 {
+            self.found.unsearched.insert(real);
+            return;
+        }
         let Ok(text) = self.host.read_small(&real, CONFIG_BYTES) else {
             return;
         };
+        self.config_bytes = self.config_bytes.saturating_sub(text.len().max(4096));
         if text.len() == CONFIG_BYTES {
             self.found.unsearched.insert(real);
         }
@@ -344,7 +439,7 @@ impl<'a> Search<'a> {
                     continue;
                 };
                 self.config(&included, programs, seen, depth - 1);
-                self.found.protected.insert(included);
+                self.protect(included, &base);
             } else {
                 programs.extend(run_by(&section, &key, &value));
             }

@@ -8,8 +8,20 @@ use super::{
     Access, Bind, BindRole, HostContext, HostFs, Link, Mask, NodeInfo, NodeKind, PathRole,
     PolicyError, PrivateDir,
 };
+use crate::probe::SupervisionLack;
 use crate::spec::AbsPath;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Most mounts of what the search finds, with the folders above them, where the supervisor holds it
+/// too: bubblewrap takes longer with the square of them, and a program inside can make thousands of
+/// repositories.
+const SEARCHED_MOUNTS: usize = 1_000;
+
+#[cfg(test)]
+thread_local! {
+    /// How many places were looked at to answer questions, in this thread.
+    pub(super) static LOOKED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
 
 /// What stands at a place of the layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +45,14 @@ pub(super) struct Layout<'a> {
     pub(super) held: Held,
     /// Folders held because they could not be searched.
     pub(super) unread: BTreeSet<AbsPath>,
+    /// Whether a folder is a runner's state.
+    pub(super) has_state: bool,
+    /// Whether the guard's supervisor works on this host.
+    supervised: bool,
+    /// Mounts that the search has taken.
+    searched_mounts: usize,
+    /// Folders above them, counted among them.
+    counted: BTreeSet<AbsPath>,
 }
 
 /// A path that was found.
@@ -54,6 +74,10 @@ impl<'a> Layout<'a> {
             missing_secrets: Vec::new(),
             held: Held::default(),
             unread: BTreeSet::new(),
+            has_state: false,
+            supervised: SupervisionLack::of(&context.facts).is_none(),
+            searched_mounts: 0,
+            counted: BTreeSet::new(),
         }
     }
 
@@ -126,6 +150,7 @@ impl<'a> Layout<'a> {
         {
             return;
         }
+        self.has_state |= role == BindRole::RunnerState && at.info.kind == NodeKind::Dir;
         let bind = Bind {
             path: at.path.clone(),
             access,
@@ -151,6 +176,39 @@ impl<'a> Layout<'a> {
         std::iter::once(path.clone())
             .chain(path.ancestors())
             .find_map(|at| self.places.get_key_value(&at))
+    }
+
+    /// The places at and below a path.
+    pub(super) fn places_within<'p>(
+        &'p self,
+        path: &AbsPath,
+    ) -> impl Iterator<Item = (&'p AbsPath, &'p Place)> + use<'p> {
+        let here = self.places.get_key_value(path);
+        let all = here
+            .into_iter()
+            .chain(self.places.range(path.descendants()));
+        #[cfg(test)]
+        let all = all.inspect(|_| LOOKED.set(LOOKED.get() + 1));
+        all
+    }
+
+    /// Takes a mount for what the search found, and those that will pin the folders above it;
+    /// false when that is more than a launch shall wait for and the supervisor works.
+    pub(super) fn take_searched_mount(&mut self, path: &AbsPath) -> bool {
+        if !self.supervised {
+            return true;
+        }
+        let above: Vec<AbsPath> = path
+            .ancestors()
+            .take_while(|dir| !self.places.contains_key(dir) && !self.counted.contains(dir))
+            .collect();
+        let taken = self.searched_mounts + 1 + above.len();
+        if taken > SEARCHED_MOUNTS {
+            return false;
+        }
+        self.searched_mounts = taken;
+        self.counted.extend(above);
+        true
     }
 
     /// Whether something below a path could be written through a bind.
@@ -194,10 +252,8 @@ impl<'a> Layout<'a> {
     /// Hides a path. What is bound below goes with it.
     pub(super) fn mask(&mut self, at: &Located) {
         let below: Vec<AbsPath> = self
-            .places
-            .keys()
-            .filter(|path| path.is_within(&at.path))
-            .cloned()
+            .places_within(&at.path)
+            .map(|(path, _)| path.clone())
             .collect();
         for path in below {
             self.places.remove(&path);
@@ -237,8 +293,13 @@ impl<'a> Layout<'a> {
             })
             .map(|(path, _)| path.clone())
             .collect();
+        let mut seen = BTreeSet::new();
         for path in held {
             for dir in path.ancestors() {
+                // From here on upwards it was done.
+                if !seen.insert(dir.clone()) {
+                    break;
+                }
                 // A place of its own cannot be renamed, but a directory further out can.
                 if self.places.contains_key(&dir) {
                     continue;

@@ -38,6 +38,5 @@ pub use gap::GapKind;
 pub use git::SEARCH_ENTRIES;
 pub use host_fs::*;
 pub use model::*;
-pub(crate) use protect::ANYWHERE as ANYWHERE_NAMES;
 pub use resolve::resolve;
 pub use walk::leads_to;

@@ -6,7 +6,7 @@ use super::secrets::{XDG, absolute};
 use crate::spec::AbsPath;
 
 /// Below the home directory.
-const HOME: [&str; 45] = [
+const HOME: [&str; 53] = [
     ".profile",
     ".bashrc",
     ".bash_profile",
@@ -52,6 +52,17 @@ const HOME: [&str; 45] = [
     "Library/LaunchAgents",
     ".ssh",
     ".config/containers",
+    // Completions and configuration that shells run when they start or complete.
+    ".bash_completion",
+    ".local/share/bash-completion",
+    ".local/share/fish/vendor_conf.d",
+    // Programs that a desktop starts at login, or on a call over its bus.
+    ".config/openbox",
+    ".config/labwc/autostart",
+    ".kde/Autostart",
+    ".local/share/dbus-1/services",
+    // Programs that docker runs, already to list its commands.
+    ".docker/cli-plugins",
 ];
 
 /// Of one user or of the system, wherever a writable root may hold them.
@@ -123,6 +134,14 @@ mod tests {
             "Library/LaunchAgents",
             ".ssh",
             ".cargo/bin/kotak",
+            ".bash_completion",
+            ".local/share/bash-completion",
+            ".local/share/fish/vendor_conf.d",
+            ".config/openbox",
+            ".config/labwc/autostart",
+            ".kde/Autostart",
+            ".local/share/dbus-1/services",
+            ".docker/cli-plugins",
         ] {
             assert!(all.contains(&path("/home/u").join(below)), "{below}");
         }
@@ -147,6 +166,8 @@ mod tests {
             "/home/u/z/.zshrc",
             "/cfg/git",
             "/data/systemd/user",
+            "/data/dbus-1/services",
+            "/cfg/openbox",
             "/home/real/.bashrc",
         ] {
             assert!(all.contains(&path(expected)), "{expected}");

@@ -2,7 +2,7 @@
 //! any time in its life (REQ EG-12).
 
 use super::guard_link::{LinkClosed, OpenFailure};
-use super::low_ports::Helper;
+use super::low_ports::{DEADLINE, Helper};
 use super::requests::Requests;
 use super::sockets::Listener;
 use crate::error::{Coded, Fix};
@@ -166,7 +166,7 @@ impl Inside {
                 port,
             }],
         };
-        let opened = match Helper::start().await {
+        let opened = match Helper::start(DEADLINE).await {
             Ok(helper) => helper.open(&self.network, request).await,
             Err(error) => Err(error),
         };

@@ -19,8 +19,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// How long the helper may take; it makes a dozen system calls.
-const DEADLINE: Duration = Duration::from_secs(5);
+/// How long a helper may take to start, and how long to answer; it makes a dozen system calls.
+pub(super) const DEADLINE: Duration = Duration::from_secs(5);
 
 /// The control socket's number in the helper.
 const FD_CONTROL: i32 = 13;
@@ -85,12 +85,10 @@ pub(super) struct Helper {
 }
 
 impl Helper {
-    /// Starts one. It can begin while the sandbox is still being built.
-    pub(super) async fn start() -> Result<Self, LowPortsError> {
+    /// Starts one, which may take so long. It can begin while the sandbox is still being built.
+    pub(super) async fn start(deadline: Duration) -> Result<Self, LowPortsError> {
         let (own, control) = control_pair().map_err(LowPortsError::Start)?;
-        let child = start_helper(c"helper", control)
-            .await
-            .map_err(LowPortsError::Start)?;
+        let child = within(deadline, start_helper(c"helper", control)).await?;
         Ok(Self {
             child,
             control: own,
@@ -152,6 +150,17 @@ fn understand(
     }
 }
 
+/// What is started in time.
+async fn within<T>(
+    deadline: Duration,
+    starting: impl Future<Output = Result<T, LaunchError>>,
+) -> Result<T, LowPortsError> {
+    match tokio::time::timeout(deadline, starting).await {
+        Ok(started) => started.map_err(LowPortsError::Start),
+        Err(_) => Err(LowPortsError::Timeout),
+    }
+}
+
 /// Starts the guard's program on the host, in one of its modes for a moment's help.
 pub(super) async fn start_helper(mode: &CStr, control: OwnedFd) -> Result<Child, LaunchError> {
     let spawner = Spawner::shared().map_err(LaunchError::Spawn)?;
@@ -181,7 +190,7 @@ mod tests {
     #[tokio::test]
     async fn the_hosts_own_network_is_refused_by_name() {
         let own = OwnedFd::from(std::fs::File::open("/proc/self/ns/net").unwrap());
-        let helper = Helper::start().await.unwrap();
+        let helper = Helper::start(DEADLINE).await.unwrap();
         let refused = helper.open_direct(&own).await.unwrap_err();
         assert!(
             matches!(
@@ -193,6 +202,14 @@ mod tests {
             ),
             "{refused}"
         );
+    }
+
+    #[tokio::test]
+    async fn a_start_that_never_comes_is_given_up() {
+        let never = within(Duration::ZERO, std::future::pending::<Result<(), _>>()).await;
+        assert!(matches!(never, Err(LowPortsError::Timeout)));
+        // The control.
+        assert!(within(DEADLINE, async { Ok(()) }).await.is_ok());
     }
 
     #[test]

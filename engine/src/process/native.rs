@@ -2,6 +2,9 @@
 //! and only then is there a session. Until then no payload can run, and whatever fails, nothing
 //! is left.
 
+mod descriptors;
+
+use self::descriptors::{make_room, pin, pipe, sealed_memfd};
 use super::cgroup::SessionCgroup;
 use super::child::{Child, ChildEnd, OnDrop};
 use super::collect::Collected;
@@ -16,15 +19,10 @@ use crate::backend::{
     Bridge, BridgeChoice, FD_CONTROL, FD_GUARD, FD_RESOLVER, FD_STATUS, NativePlan, Pin, WayIn,
 };
 use crate::sys::spawn::{ChildPlan, Image, OnSpawnerDeath};
-use nix::fcntl::OFlag;
-use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::ffi::{CString, OsStr};
-use std::fs::{File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -144,7 +142,7 @@ async fn build(
     // Starts beside bubblewrap's work, and waits for the network that comes of it.
     let helper = async {
         match plan.setup.loopback {
-            Some(_) => Some(Helper::start().await),
+            Some(_) => Some(Helper::start(deadline).await),
             None => None,
         }
     };
@@ -409,55 +407,6 @@ fn one_line(line: &str) -> String {
         .collect()
 }
 
-/// Descriptors that an engine needs besides the pins of one launch.
-const OTHER_FILES: u64 = 512;
-
-/// Descriptors that proxies may need: two for each connection of several sessions at their limit
-/// ([`Limits::connections`](crate::egress::Limits)).
-const PROXY_FILES: u64 = 65_536;
-
-/// Raises the soft limit of open files when a launch pins more than it allows, or brings proxies,
-/// as far as the hard limit goes. The guard gives programs inside a limit of their own.
-fn make_room(pins: usize, proxies: bool) -> Result<(), LaunchError> {
-    let failed = LaunchError::descriptor("the limit of open files");
-    let wanted = u64::try_from(pins)
-        .unwrap_or(u64::MAX)
-        .saturating_add(OTHER_FILES)
-        .saturating_add(if proxies { PROXY_FILES } else { 0 });
-    let raise = || -> nix::Result<()> {
-        let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
-        if soft < wanted && soft < hard {
-            setrlimit(Resource::RLIMIT_NOFILE, wanted.min(hard), hard)?;
-        }
-        Ok(())
-    };
-    raise().map_err(io::Error::from).map_err(failed)
-}
-
-/// Opens a bind source without following a last symlink, and compares it with what the policy
-/// saw.
-fn pin(pin: &Pin) -> Result<File, LaunchError> {
-    let path = pin.path.to_path_buf();
-    let changed = |cause| LaunchError::SourceChanged {
-        path: path.clone(),
-        named: pin.named,
-        cause,
-    };
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_PATH | libc::O_NOFOLLOW)
-        .open(&path)
-        .map_err(|cause| match cause.raw_os_error() {
-            Some(libc::EMFILE | libc::ENFILE) => LaunchError::descriptor("a bind source")(cause),
-            _ => changed(Some(cause)),
-        })?;
-    let found = file.metadata().map_err(|cause| changed(Some(cause)))?;
-    if (found.dev(), found.ino()) != (pin.id.dev, pin.id.ino) {
-        return Err(changed(None));
-    }
-    Ok(file)
-}
-
 /// The guard's process id on the host, from bubblewrap's `{"child-pid": N, …}` line. The status
 /// comes in pieces, so only a whole line counts.
 fn child_pid(status: &[u8]) -> Option<i32> {
@@ -466,28 +415,6 @@ fn child_pid(status: &[u8]) -> Option<i32> {
     i32::try_from(value.get("child-pid")?.as_i64()?)
         .ok()
         .filter(|pid| *pid > 0)
-}
-
-fn pipe() -> Result<(OwnedFd, OwnedFd), LaunchError> {
-    nix::unistd::pipe2(OFlag::O_CLOEXEC)
-        .map_err(io::Error::from)
-        .map_err(LaunchError::descriptor("a pipe"))
-}
-
-fn sealed_memfd(bytes: &[u8]) -> Result<OwnedFd, LaunchError> {
-    let make = || -> io::Result<OwnedFd> {
-        let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
-        let mut file = File::from(memfd_create("kotak-args", flags)?);
-        file.write_all(bytes)?;
-        file.seek(SeekFrom::Start(0))?;
-        let seals = nix::fcntl::SealFlag::F_SEAL_WRITE
-            | nix::fcntl::SealFlag::F_SEAL_GROW
-            | nix::fcntl::SealFlag::F_SEAL_SHRINK
-            | nix::fcntl::SealFlag::F_SEAL_SEAL;
-        nix::fcntl::fcntl(&file, nix::fcntl::FcntlArg::F_ADD_SEALS(seals))?;
-        Ok(file.into())
-    };
-    make().map_err(LaunchError::descriptor("an argument file"))
 }
 
 fn c_string(text: &OsStr) -> Result<CString, LaunchError> {

@@ -35,6 +35,8 @@ struct Key {
     rule: Rule,
     executable: Option<String>,
     comm: String,
+    /// What was foreseen does not become seen by another of its like.
+    observed: bool,
 }
 
 #[derive(Debug, Default)]
@@ -97,6 +99,7 @@ impl Outlet {
             rule: violation.rule.clone(),
             executable: violation.executable.clone(),
             comm: violation.comm.clone(),
+            observed: violation.observed,
         };
         let mut queue = self.0.queue();
         let Queue {
@@ -106,8 +109,6 @@ impl Outlet {
             .get(&key)
             .and_then(|place| refused.violations.get_mut(*place));
         if let Some(alike) = alike {
-            // What is seen once is known.
-            alike.observed |= violation.observed;
             alike.count = alike.count.saturating_add(violation.count);
         } else if refused.violations.len() < WAITING {
             places.insert(key, refused.violations.len());
@@ -210,6 +211,21 @@ mod tests {
         drop(closing);
         assert_eq!(violations.next().await.unwrap().violations, [named("a", 1)]);
         assert_eq!(violations.next().await, None);
+    }
+
+    #[tokio::test]
+    async fn what_was_foreseen_does_not_become_observed_by_what_was_seen() {
+        let outlet = Outlet::default();
+        let foreseen = |count| Violation {
+            observed: false,
+            ..named("a", count)
+        };
+        outlet.put(foreseen(2));
+        outlet.put(named("a", 1));
+        outlet.put(foreseen(1));
+        let refused = outlet.violations().next().await.unwrap();
+        assert!(named("a", 1).observed);
+        assert_eq!(refused.violations, [foreseen(3), named("a", 1)]);
     }
 
     #[tokio::test]

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
 /// Longest path in bytes that a system call takes, without the closing NUL (`PATH_MAX` − 1).
@@ -177,6 +178,15 @@ impl AbsPath {
                 .is_some_and(|rest| rest.is_empty() || rest.first() == Some(&b'/'))
     }
 
+    /// The bounds of what lies below it, in the order of paths: bytes between `/` and its successor,
+    /// so that neither `/a-b` nor `/a.b` counts to `/a`. The bounds themselves name nothing.
+    #[must_use]
+    pub(crate) fn descendants(&self) -> (Bound<Self>, Bound<Self>) {
+        let base = if self.is_root() { &[] } else { self.as_bytes() };
+        let bound = |next: u8| Bound::Excluded(Self([base, &[next]].concat()));
+        (bound(b'/'), bound(b'/' + 1))
+    }
+
     /// What follows `base`, without a leading slash; none when it is not within.
     #[must_use]
     pub fn below(&self, base: &Self) -> Option<&[u8]> {
@@ -298,6 +308,16 @@ mod tests {
             let base = path("/base");
             let joined = base.join(&name);
             prop_assert!(joined.is_within(&base));
+            let all: std::collections::BTreeSet<AbsPath> = ["/", "/a", "/a-b", "/a.b", "/a/b/c", "/a0", "/b"]
+                .map(path)
+                .into_iter()
+                .chain([joined.clone(), base.clone()])
+                .collect();
+            for at in &all {
+                let below: Vec<_> = all.range(at.descendants()).collect();
+                let wanted: Vec<_> = all.iter().filter(|one| *one != at && one.is_within(at)).collect();
+                prop_assert_eq!(below, wanted);
+            }
             prop_assert_eq!(joined.below(&base), Some(name.as_bytes()));
             prop_assert_eq!(joined.parent(), Some(base));
         }

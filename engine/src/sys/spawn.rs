@@ -131,7 +131,9 @@ fn born(child: &Child<'_>, cgroup: Option<&OwnedFd>) -> io::Result<(i32, bool)> 
 fn vforked(child: &Child<'_>, cgroup: Option<BorrowedFd<'_>>) -> io::Result<i32> {
     unsafe extern "C" fn enter(child: *const c_void) -> ! {
         // SAFETY: `child` below outlives this, since its caller is not let go on before.
-        unsafe { (*child.cast::<Child<'_>>()).run() }
+        let child = unsafe { &*child.cast::<Child<'_>>() };
+        // SAFETY: this is the child, and every pointer in `child` is alive and NULL-terminated.
+        unsafe { child.run() }
     }
     // SAFETY: `run` calls only async-signal-safe functions on memory prepared before, never returns,
     // and ends in exec or _exit; signals are blocked.

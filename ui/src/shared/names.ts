@@ -60,5 +60,7 @@ export function modeMeaning(mode: Mode): string {
 
 /** From where programs may run, as a fact of a session. */
 export function execMeaning(restriction: ExecRestriction): string {
-  return restriction === "off" ? "run wherever they lie" : "refused in folders that it can write";
+  return restriction === "off"
+    ? "run wherever they lie"
+    : "refused in folders that it can write, but approved ones";
 }

@@ -35,15 +35,12 @@ test("a refused file or program says what was tried, by whom, by which rule, and
       await flat(rows(page).first()),
       /✕ ?refused ~\/code\/shop\/\.env node · create · filename rule \.env/,
     );
+    assert.match(await flat(row(page, ".bin/vite")), /×4 sh · run · exec restriction · inferred/);
     assert.match(
-      await flat(row(page, ".bin/vite")),
-      /×4 sh · run · in a folder that it can write · inferred/,
+      await flat(row(page, "other end g")),
+      /~\/code\/shop\/\.git mv · rename, other end g · holds the protected/,
     );
-    assert.match(
-      await flat(row(page, "move to")),
-      /~\/code\/shop\/\.git mv · move to g · holds the protected/,
-    );
-    assert.match(await flat(row(page, "pre.key")), /ln · link to x\.txt · filename rule \*\.key/);
+    assert.match(await flat(row(page, "pre.key")), /ln · link, other end x\.txt · filename rule \*\.key/);
     assert.match(await flat(row(page, "1,204")), /a\\u\{a\}b\.key/);
   }));
 
@@ -84,12 +81,12 @@ test("a kind that nothing is of says so, and leads back", () =>
 
 test("the detail holds the rule, the call and the other end, and copies the path", () =>
   feed("files", async (page) => {
-    await row(page, "move to").click();
+    await row(page, "other end g").click();
     const text = await detail(page).innerText();
     for (const words of [
       /\.git\/hooks is protected, so no folder that holds it can be moved, removed or replaced\./,
       /holds the protected path \/home\/mira\/code\/shop\/\.git\/hooks/,
-      /move to g/,
+      /rename, other end g/,
       /renameat2 EACCES/,
       /seen where it was decided/,
     ]) {
@@ -104,7 +101,7 @@ test("the detail holds the rule, the call and the other end, and copies the path
       .waitFor();
     await row(page, ".bin/vite").click();
     await detail(page)
-      .getByText(/inferred: concluded/)
+      .getByText(/inferred: the guard foresaw/)
       .waitFor();
   }));
 
@@ -180,6 +177,11 @@ test("the policy lists approved folders as they stand, and a revoked one until t
       await page.getByLabel("Enforcement").innerText(),
       /Exec restriction\s+in part[^]*Interpreters/,
     );
+    // What does not run as a program runs all the same as a script, and that is said beside it.
+    assert.match(
+      await flat(page.getByTestId("exec-policy")),
+      /does not run, but in the folders below\. An interpreter that may run, such as a shell or Python, still runs scripts from there, and the dynamic loader, called by its name, programs\./,
+    );
     assert.match(await flat(grants.nth(0)), /node_modules\/\.bin Revoke in force · for the workspace/);
     assert.match(await flat(grants.nth(1)), /target Revoke from the next start · for this session/);
     assert.match(
@@ -209,4 +211,20 @@ test("without the restriction nothing is offered", () =>
   at("Policy", "one", async (page) => {
     await page.getByText(/Programs run wherever they lie\./).waitFor();
     assert.equal(await page.getByLabel("Folder whose programs may run").count(), 0);
+  }));
+
+test("an empty feed says what is refused unseen, and more of a session that reports none", () =>
+  at("Activity", "network-blind", async (page) => {
+    const text = await flat(page.getByTestId("activity-empty"));
+    assert.match(text, /What Kotak refuses of the network stands here/);
+    assert.match(text, /Reads of what a sandbox hides are not seen\./);
+    assert.match(text, /Of this session, refused files and programs are not seen\./);
+  }));
+
+test("and not of one that does", () =>
+  at("Activity", "network-empty", async (page) => {
+    const text = await flat(page.getByTestId("activity-empty"));
+    assert.match(text, /Reads of what a sandbox hides are not seen\./);
+    assert.match(text, /What Kotak refuses of the network, of files and of programs stands here/);
+    assert.equal(await page.getByTestId("files-unseen").count(), 0);
   }));

@@ -280,7 +280,7 @@ const states = [
   [
     "activity-detail-rename",
     "files",
-    view("Activity", (page) => page.getByRole("option").filter({ hasText: "move to" }).click()),
+    view("Activity", (page) => page.getByRole("option").filter({ hasText: "other end g" }).click()),
     atNoon,
   ],
   [
@@ -355,6 +355,7 @@ const states = [
   ["activity-narrow", "network", view("Activity"), { ...atNoon, width: 900, height: 600 }],
   ["activity-many", "network-many", view("Activity"), atNoon],
   ["activity-empty", "network-empty", view("Activity"), atNoon],
+  ["activity-blind", "network-blind", view("Activity"), atNoon],
   [
     "activity-no-match",
     "network",

@@ -292,6 +292,13 @@ export const scenarios: Record<string, () => FakeWorld> = {
       { activity: [...hourRows(), ...usualRows, ...openRows], exportTo: `${HOME}/sh.csv` },
     ),
   "network-empty": () => networkWorld({ sessions: [{ ...asking, unreadRefusals: 0 }], layout: tabs("a") }),
+  /** Nothing was refused; what is refused of files and programs is not seen. */
+  "network-blind": () => {
+    const sandbox = asking.handle.enforcement;
+    const row = { aspect: "fileReports" as const, level: "off" as const, detail: "not seen", gaps: [] };
+    const handle = { ...asking.handle, enforcement: { aspects: [...(sandbox?.aspects ?? []), row] } };
+    return networkWorld({ sessions: [{ ...asking, handle, unreadRefusals: 0 }], layout: tabs("a") });
+  },
   "network-off": () =>
     world(
       { sessions: [session({ id: "a", network: "off" })], layout: tabs("a") },

@@ -106,7 +106,8 @@ export function netRow(
 const execFile = file({
   call: "execve",
   rule: { kind: "exec" },
-  sentence: "programs in folders that this session can write do not run, unless the folder is approved",
+  sentence:
+    "programs in folders that this session can write, or an earlier one could, do not run, unless the folder is approved",
   approvable: true,
 });
 
@@ -168,7 +169,7 @@ export const fileRows: ActivityRow[] = [
     ago: 21,
     action: "process-exec",
     target: `${SHOP}/node_modules/.bin/vite`,
-    why: "in a folder that it can write",
+    why: "exec restriction",
     wayOut: "approving the folder that the program lies in",
     count: 4,
     evidence: "inferred",
@@ -229,7 +230,7 @@ export const usualRows: ActivityRow[] = [
     ago: 50,
     action: "process-exec",
     target: `${SHOP}/target/debug/build-script`,
-    why: "in a folder that it can write",
+    why: "exec restriction",
     wayOut: "approving the folder that the program lies in",
     process: actor("cargo", "cargo build", ["bash"]),
     raw: `process-exec ${SHOP}/target/debug/build-script call=execve error=EACCES pid=41 comm=cargo`,

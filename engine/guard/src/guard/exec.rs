@@ -2,7 +2,7 @@
 //! stage and errno of a failure through a pipe that a successful execve(2) closes.
 
 use super::{
-    supervise::{self, Supervisor},
+    supervise::{self, Mounts, Supervisor},
     sys::{self, Forked, SeccompProgram, StringArray},
 };
 use kotak_guard::proto::{Exec, ExecStage, Stdio};
@@ -13,7 +13,7 @@ use nix::{
         prctl,
         resource::{Resource, rlim_t, setrlimit},
         signal::{SigSet, Signal},
-        stat::Mode,
+        stat::{Mode, fstat},
         termios::{InputFlags, SetArg, tcgetattr, tcsetattr},
     },
     unistd::{Pid, chdir, getppid, pipe2, setsid},
@@ -196,10 +196,12 @@ impl Streams {
             }
             Stdio::Slave => {
                 let [slave] = <[OwnedFd; 1]>::try_from(descriptors).map_err(wrong_count)?;
+                no_foreign_directory(&slave)?;
                 Ok((Self::Terminal(slave), None))
             }
             Stdio::Pipes => {
                 let pipes = <[OwnedFd; 3]>::try_from(descriptors).map_err(wrong_count)?;
+                pipes.iter().try_for_each(no_foreign_directory)?;
                 Ok((Self::Pipes(pipes), None))
             }
         }
@@ -211,6 +213,19 @@ impl Streams {
             Self::Pipes(pipes) => [0, 1, 2].map(|index: usize| pipes[index].as_raw_fd()),
         }
     }
+}
+
+/// A directory of another mount namespace would be a way out of this one.
+fn no_foreign_directory(stream: &OwnedFd) -> Result<(), Failure> {
+    let found = fstat(stream).at(ExecStage::Session)?;
+    if found.st_mode & libc::S_IFMT != libc::S_IFDIR {
+        return Ok(());
+    }
+    let mounts = Mounts::read().at(ExecStage::Session)?;
+    if mounts.hold(stream.as_fd()).at(ExecStage::Session)? {
+        return Ok(());
+    }
+    Err(Failure::new(ExecStage::Session, Errno::EBADF))
 }
 
 fn open_pty(cols: u16, rows: u16) -> Result<(OwnedFd, OwnedFd), Errno> {
@@ -270,6 +285,10 @@ fn prepare(program: &Program, streams: &Streams, confinement: &Confinement) -> R
     }
     for (resource, soft, hard) in &confinement.limits {
         setrlimit(*resource, *soft, *hard).at(ExecStage::Session)?;
+    }
+    if confinement.supervisor.is_some() {
+        // The kernel writes a core file wherever it finds the name, and asks no supervisor.
+        setrlimit(Resource::RLIMIT_CORE, 0, 0).at(ExecStage::Session)?;
     }
     chdir(program.directory.as_c_str()).at(ExecStage::Cwd)?;
     sys::reset_signal_dispositions();

@@ -470,7 +470,7 @@ impl Session {
     fn say_bye(&mut self) {
         let deadline = Instant::now() + FAREWELL;
         let supervisor = self.ready.confinement.supervisor.as_ref();
-        let rest = supervisor.map(|it| it.journal.rest()).unwrap_or_default();
+        let rest = supervisor.map(|it| it.rest(deadline)).unwrap_or_default();
         let mut last = rest
             .into_iter()
             .map(|violation| Event::Violation(Box::new(violation)))

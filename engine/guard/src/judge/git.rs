@@ -76,6 +76,25 @@ pub fn config_change(present: &[u8], new: &[u8], at: &[&[u8]]) -> Result<(), Str
     }
 }
 
+/// Whether a configuration may be moved from `from` to `to` with a directory that it lies in: what
+/// the user has set goes along, but nothing becomes harmful by the move, and no work tree is named
+/// that lies elsewhere from there.
+///
+/// # Errors
+/// The first setting that is refused.
+pub fn config_move(bytes: &[u8], from: &[&[u8]], to: &[&[u8]]) -> Result<(), String> {
+    for setting in parse::settings(bytes)? {
+        let Err(reason) = rules::judge(&setting, to) else {
+            continue;
+        };
+        let names_tree = setting.section == "core" && setting.key == "worktree";
+        if names_tree || rules::judge(&setting, from).is_ok() {
+            return Err(reason);
+        }
+    }
+    Ok(())
+}
+
 /// Whether a symlink may be made at `at`, the components as for [`place`], with `target` as its
 /// content. Below `.git` only the one by which `git init` finds out whether the file system has
 /// symlinks: were it refused, git would write `core.symlinks = false` and check symlinks out as

@@ -177,9 +177,16 @@ impl Rules {
         self.inodes.contains(&node)
     }
 
-    /// The protected paths strictly below a directory, which may not exist.
+    /// The protected paths strictly below a directory, which may not exist. The directory may have
+    /// another case in them, but has as many components.
     pub fn protected_below<'a>(&'a self, dir: &[u8]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         self.protected.below(dir)
+    }
+
+    /// Whether a directory can hold names that match a rule, with which it is not to be moved.
+    #[must_use]
+    pub fn can_hold_names(&self, dir: &[u8]) -> bool {
+        self.is_judged(dir) && !(self.names.is_empty() && self.paths.is_empty())
     }
 
     /// Whether what lies below a directory can be judged otherwise when the directory is moved
@@ -205,7 +212,10 @@ impl Rules {
         match (self.verdict(old, deed), self.verdict(new, deed)) {
             // As before.
             (Verdict::Refuse(_), Verdict::Refuse(_)) => Verdict::Allow,
-            (Verdict::Content(before), Verdict::Content(after)) if before == after => {
+            // But for a configuration: which work tree it may name depends on where it stands.
+            (Verdict::Content(before), Verdict::Content(after))
+                if before == after && after != GitFile::Config =>
+            {
                 Verdict::Allow
             }
             // It escapes a rule, or runs into one.
@@ -229,20 +239,25 @@ impl Rules {
             return Vec::new();
         }
         let parts: Vec<&[u8]> = components(path).collect();
-        if place(&parts) != GitPlace::MaybeBare {
-            return Vec::new();
-        }
         let mut found = Vec::new();
         let mut end = 0;
         for (index, part) in parts.iter().enumerate() {
             let is_last = index + 1 == parts.len();
             let name = plain(part);
-            if name == b"hooks" || (is_last && BARE_PARTS.contains(&&name[..])) {
+            let is_part = name == b"hooks" || (is_last && BARE_PARTS.contains(&&name[..]));
+            if is_part && can_be_bare(parts.get(..index).unwrap_or_default()) {
                 found.push(end);
             }
             end += 1 + part.len();
         }
         found
+    }
+
+    /// Whether a directory that git takes for its own would not be known as one by its path.
+    #[must_use]
+    pub fn can_be_bare(&self, dir: &[u8]) -> bool {
+        let parts: Vec<&[u8]> = components(dir).collect();
+        self.git && can_be_bare(&parts)
     }
 
     fn anywhere(&self, path: &[u8], root: &[u8]) -> Option<Rule> {
@@ -267,6 +282,9 @@ impl Rules {
     fn git(&self, path: &[u8], deed: Deed) -> Verdict {
         if !self.git {
             return Verdict::Allow;
+        }
+        if deed != Deed::Unlink && plain(name_of(path)).starts_with(TEMPORARY.as_bytes()) {
+            return refuse("a name that is kept for files of git's that are being judged");
         }
         let parts: Vec<&[u8]> = components(path).collect();
         let place = place(&parts);
@@ -322,6 +340,10 @@ impl Rules {
     }
 }
 
+/// How the names begin that a guard gives to files of git's until they stand in their place. No
+/// program has a hand in one: in a workspace of two sessions the other's guard would help it.
+pub const TEMPORARY: &str = ".kotak-git-";
+
 /// What stands in a git directory and matters to git.
 const BARE_PARTS: [&[u8]; 6] = [
     b"head",
@@ -352,6 +374,21 @@ fn refuse(reason: &str) -> Verdict {
 fn in_git(path: &[u8]) -> bool {
     let parts: Vec<&[u8]> = components(path).collect();
     (1..=parts.len()).any(|end| place(&parts[..end]).is_git())
+}
+
+/// Whether the configuration of a repository that a directory were would not be judged as one.
+fn can_be_bare(dir: &[&[u8]]) -> bool {
+    let config = [dir, &[b"config"]].concat();
+    match place(&config) {
+        GitPlace::NotGit | GitPlace::MaybeBare | GitPlace::Data | GitPlace::Inside => true,
+        GitPlace::Gitlink
+        | GitPlace::HooksDir
+        | GitPlace::HookSample
+        | GitPlace::Hook
+        | GitPlace::Config
+        | GitPlace::Commondir
+        | GitPlace::Never => false,
+    }
 }
 
 /// The components of a path.

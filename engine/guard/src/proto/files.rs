@@ -67,9 +67,12 @@ pub struct ExecPlan {
 pub struct Violation {
     /// What was tried.
     pub action: FileAction,
-    /// The absolute path that was meant, as the user knows it; may hold any byte but NUL.
+    /// The absolute path that was judged and refused, as the user knows it; may hold any byte but
+    /// NUL. Of a rename or link it is the end that a rule refused: where the file is, or where it
+    /// was to come, or, for a directory that moves, a name below that place. Where the
+    /// guard could not find it out, as the program gave it, or empty.
     pub path: Vec<u8>,
-    /// The other end of a rename or link.
+    /// Of a rename or link, its other end; which of the two is the source is not said.
     pub other: Option<Vec<u8>>,
     /// Which rule refused it.
     pub rule: Rule,
@@ -77,7 +80,8 @@ pub struct Violation {
     pub errno: i32,
     /// Name of the system call.
     pub call: String,
-    /// Whether the guard itself refused it, or concludes that the kernel does.
+    /// Whether the guard itself refused it; else it foresaw that the kernel would, and let the call
+    /// go on to it.
     pub observed: bool,
     /// Thread group inside.
     pub pid: i32,

@@ -14,6 +14,12 @@ pub(super) struct Calls {
     ioctl: u32,
     close: u32,
     prctl: u32,
+    fcntl: u32,
+    /// They change how a process is scheduled, and their first argument says which, 0 for the own.
+    sched: &'static [(&'static str, u32)],
+    /// As `sched`, but the first argument says what the second one counts: with its value for
+    /// processes.
+    priority: &'static [(&'static str, u32, u32)],
     /// With the index of the argument that holds the flags of open(2).
     open: &'static [(&'static str, u32, u32)],
     /// They wait whatever the arguments.
@@ -26,6 +32,14 @@ pub(super) const X86_64: Calls = Calls {
     ioctl: 16,
     close: 3,
     prctl: 157,
+    fcntl: 72,
+    sched: &[
+        ("sched_setparam", 142),
+        ("sched_setscheduler", 144),
+        ("sched_setaffinity", 203),
+        ("sched_setattr", 314),
+    ],
+    priority: &[("setpriority", 141, 0), ("ioprio_set", 251, 1)],
     open: &[("open", 2, 1), ("openat", 257, 2)],
     files: &[
         ("bind", 49),
@@ -64,6 +78,14 @@ pub(super) const AARCH64: Calls = Calls {
     ioctl: 29,
     close: 57,
     prctl: 167,
+    fcntl: 25,
+    sched: &[
+        ("sched_setparam", 118),
+        ("sched_setscheduler", 119),
+        ("sched_setaffinity", 122),
+        ("sched_setattr", 274),
+    ],
+    priority: &[("setpriority", 140, 0), ("ioprio_set", 30, 1)],
     open: &[("openat", 56, 2)],
     files: &[
         ("setxattr", 5),
@@ -135,6 +157,13 @@ pub(super) fn program(arch: SeccompArch, wants: SeccompWants) -> Option<Vec<BpfI
         }
         program.extend(when(calls.close, staged_closes()));
         program.extend(when(calls.prctl, hiding()));
+        program.extend(when(calls.fcntl, write_lease()));
+        for (_, nr) in calls.sched {
+            program.extend(when(*nr, only_own(0)));
+        }
+        for (_, nr, process) in calls.priority {
+            program.extend(when(*nr, only_own_priority(*process)));
+        }
         program.extend(when(calls.ioctl, refuse_equal(1, &NAMING)));
         program.extend(any_of(
             ABSENT.iter().map(|(_, nr)| *nr).collect(),
@@ -184,6 +213,38 @@ fn hiding() -> Vec<BpfInsn> {
         errno(EPERM),
         allow(),
     ]
+}
+
+/// fcntl(`F_SETLEASE`, `F_WRLCK`): every open of the file waits for who holds it, the guard's too,
+/// for as long as `/proc/sys/fs/lease-break-time` says.
+fn write_lease() -> Vec<BpfInsn> {
+    const F_SETLEASE: u32 = 1024;
+    const F_WRLCK: u32 = 1;
+    vec![
+        load(arg_low(1)),
+        jump_equal(F_SETLEASE, 0, 3),
+        load(arg_low(2)),
+        jump_equal(F_WRLCK, 0, 1),
+        errno(EPERM),
+        allow(),
+    ]
+}
+
+/// Nobody but the caller itself: the guard, for which everybody waits, has the same user.
+fn only_own(index: u32) -> Vec<BpfInsn> {
+    vec![
+        load(arg_low(index)),
+        jump_equal(0, 0, 1),
+        allow(),
+        errno(EPERM),
+    ]
+}
+
+/// As [`only_own`], for calls that can mean groups and users of processes.
+fn only_own_priority(process: u32) -> Vec<BpfInsn> {
+    let mut body = vec![load(arg_low(0)), jump_equal(process, 1, 0), errno(EPERM)];
+    body.extend(only_own(1));
+    body
 }
 
 /// `SECCOMP_RET_USER_NOTIF`

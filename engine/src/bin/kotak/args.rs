@@ -1,15 +1,17 @@
 //! The command line.
 
 mod files;
+mod names;
 
 pub(crate) use files::{ExplainPathOptions, FileOptions};
+pub(crate) use names::{BridgeName, ModeName, Network, ProfileName};
 
 use crate::failure::Failure;
 use clap::error::ErrorKind;
-use clap::{Args as Arguments, Parser, Subcommand, ValueEnum};
-use kotak_engine::backend::{BackendChoice, Bridge, BridgeChoice};
+use clap::{Args as Arguments, Parser, Subcommand};
+use kotak_engine::backend::BackendChoice;
 use kotak_engine::error::{Fix, Problem};
-use kotak_engine::spec::{ForwardDirection, Mode, NetworkMode, PortForward, Ports, SocketGrant};
+use kotak_engine::spec::{ForwardDirection, PortForward, Ports, SocketGrant};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -379,73 +381,6 @@ pub(crate) struct SessionsOptions {
     /// How many
     #[arg(long, default_value_t = 20)]
     pub(crate) limit: u32,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum ModeName {
-    Chat,
-    Review,
-    Plan,
-    Orchestrate,
-}
-
-impl From<ModeName> for Mode {
-    fn from(name: ModeName) -> Self {
-        match name {
-            ModeName::Chat => Self::Chat,
-            ModeName::Review => Self::Review,
-            ModeName::Plan => Self::Plan,
-            ModeName::Orchestrate => Self::Orchestrate,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum BridgeName {
-    /// The guard's listeners, or socat where they cannot be handed over
-    Auto,
-    /// Only the guard's listeners: nothing stands between
-    Guard,
-    /// Only socat: two processes stand between
-    Socat,
-}
-
-impl From<BridgeName> for BridgeChoice {
-    fn from(name: BridgeName) -> Self {
-        match name {
-            BridgeName::Auto => Self::Auto,
-            BridgeName::Guard => Self::Only(Bridge::Guard),
-            BridgeName::Socat => Self::Only(Bridge::Socat),
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum Network {
-    Open,
-    Allowlist,
-    Ask,
-    Off,
-}
-
-impl From<Network> for NetworkMode {
-    fn from(name: Network) -> Self {
-        match name {
-            Network::Open => Self::Open,
-            Network::Allowlist => Self::Allowlist,
-            Network::Ask => Self::Ask,
-            Network::Off => Self::Off,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ProfileName {
-    /// `$HOME` and the working directory writable, secrets hidden, network open
-    Terminal,
-    /// The standard dispatch of an agent: the binds or the spec, and no new .env, *.key and *.pem
-    /// files; refused where that cannot be enforced
-    Dispatch,
 }
 
 /// Reads a backend name that a person typed (REQ BK-2: unknown names are refused here).

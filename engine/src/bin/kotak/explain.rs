@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::rules::{current_workspace, unreadable};
 use crate::run::checked_spec;
 use crate::sessions;
-use crate::text::{printable, write_result};
+use crate::text::{quoted, sentence, write_result};
 use kotak_engine::api::{ExplainedVerdict, Explanation};
 use kotak_engine::backend::{PathExplanation, SandboxBackend};
 use kotak_engine::egress::explain::explain as explain_host;
@@ -76,12 +76,12 @@ fn explain_path(dirs: &Dirs, mut options: ExplainPathOptions, json: bool) -> Res
 }
 
 fn path_in_words(explanation: &PathExplanation, basis: Option<&str>) -> String {
-    let mut text = format!("{}\n", printable(&explanation.path));
+    let mut text = format!("{}\n", quoted(&explanation.path));
     if let Some(basis) = basis {
-        text.push_str(&format!("  told: {}\n", printable(basis)));
+        text.push_str(&format!("  told: {}\n", sentence(basis)));
     }
     if let Some(real) = &explanation.leads_to {
-        text.push_str(&format!("  leads to: {}\n", printable(real)));
+        text.push_str(&format!("  leads to: {}\n", quoted(real)));
     }
     for (what, answer) in [
         ("read", &explanation.read),
@@ -90,7 +90,7 @@ fn path_in_words(explanation: &PathExplanation, basis: Option<&str>) -> String {
         ("execute", &explanation.execute),
     ] {
         let verdict = if answer.allowed { "yes" } else { "no" };
-        let why = printable(&answer.why);
+        let why = sentence(&answer.why);
         text.push_str(&format!("  {what:<8} {verdict:<4} {why}\n"));
     }
     text
@@ -186,13 +186,13 @@ fn in_words(explanation: &Explanation) -> String {
         ExplainedVerdict::Deny => "would be refused",
         ExplainedVerdict::Ask => "would be asked about",
     };
-    let mut text = format!("{} {verdict}\n", printable(&explanation.target));
+    let mut text = format!("{} {verdict}\n", quoted(&explanation.target));
     if let Some(unicode) = &explanation.unicode {
-        text.push_str(&format!("  reads: {}\n", printable(unicode)));
+        text.push_str(&format!("  reads: {}\n", quoted(unicode)));
     }
-    text.push_str(&format!("  why: {}\n", printable(&explanation.why)));
+    text.push_str(&format!("  why: {}\n", sentence(&explanation.why)));
     if let Some(way_out) = &explanation.way_out {
-        text.push_str(&format!("  way out: {}\n", printable(way_out)));
+        text.push_str(&format!("  way out: {}\n", sentence(way_out)));
     }
     text
 }
@@ -212,5 +212,10 @@ mod tests {
         let hostile = in_words(&explain_host("a\u{1b}[2J\u{202e}.com", &rules));
         assert!(hostile.contains("would be refused"), "{hostile}");
         assert!(!hostile.contains('\u{1b}') && !hostile.contains('\u{202e}'));
+        let forged = in_words(&explain_host("a.com would be allowed", &rules));
+        assert!(
+            forged.starts_with("\"a.com would be allowed\" would be refused\n"),
+            "{forged}"
+        );
     }
 }

@@ -5,7 +5,7 @@ use crate::args::{GrantsAction, GrantsOptions, WhatOptions};
 use crate::failure::Failure;
 use crate::rules::{current_workspace, session_workspace, unreadable, workspace_id};
 use crate::sessions;
-use crate::text::{printable, write_result};
+use crate::text::{quoted, sentence, write_result};
 use kotak_engine::api::{GrantInfo, GrantUse, NewGrant};
 use kotak_engine::error::{Coded, Fix, Problem};
 use kotak_engine::manager::{look_at_folder, look_at_sockets};
@@ -192,7 +192,7 @@ fn show(grants: &[GrantInfo], uses: &[GrantUse], json: bool) -> Result<String, F
         text.push_str(&format!(
             "{:>width$}  {}\n",
             grant.id,
-            printable(&grant.words)
+            sentence(&grant.words)
         ));
         for used in of(grant) {
             let standing = match (&used.inside, &used.problem) {
@@ -204,8 +204,8 @@ fn show(grants: &[GrantInfo], uses: &[GrantUse], json: bool) -> Result<String, F
                 (Some(at), None) => format!("open at {at}{}", hint(grant)),
                 (None, None) => continue,
             };
-            let session = printable(&used.session_id);
-            let standing = printable(&standing);
+            let session = quoted(&used.session_id);
+            let standing = sentence(&standing);
             text.push_str(&format!("{:width$}  · {session}: {standing}\n", ""));
         }
     }

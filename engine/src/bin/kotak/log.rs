@@ -4,7 +4,7 @@ use crate::args::LogOptions;
 use crate::failure::Failure;
 use crate::rules::unreadable;
 use crate::sessions::{self, now_ms};
-use crate::text::{printable, write_result};
+use crate::text::{printable, quoted, sentence, write_result};
 use kotak_engine::api::{ActivityQuery, ActivityRow, Outcome};
 use kotak_engine::events::Evidence;
 use kotak_engine::store::{Dirs, Store};
@@ -128,17 +128,18 @@ fn in_words(row: &ActivityRow) -> String {
         "{}  {verdict}  {}{}",
         utc(row.last_ms),
         verb(row),
-        printable(&row.target)
+        quoted(&row.target)
     );
     if let Some(other) = row.file.as_ref().and_then(|file| file.other.as_ref()) {
-        line.push_str(&format!(" to {}", printable(other)));
+        // The target is what a rule refused: it may be where it was or where it was to come.
+        line.push_str(&format!(" (other end {})", quoted(other)));
     }
     if let Some(unicode) = &row.unicode {
-        line.push_str(&format!(" ({})", printable(unicode)));
+        line.push_str(&format!(" ({})", quoted(unicode)));
     }
-    line.push_str(&format!("  {}", printable(&row.why)));
+    line.push_str(&format!("  {}", sentence(&row.why)));
     if let Some(actor) = &row.process {
-        line.push_str(&format!("  {} [{}]", printable(&actor.name), actor.pid));
+        line.push_str(&format!("  {} [{}]", quoted(&actor.name), actor.pid));
     }
     if row.count > 1 {
         line.push_str(&format!("  ×{}", row.count));
@@ -146,7 +147,7 @@ fn in_words(row: &ActivityRow) -> String {
     if row.evidence == Evidence::Inferred {
         line.push_str("  inferred");
     }
-    line.push_str(&format!("  in {}\n", printable(&row.session_id)));
+    line.push_str(&format!("  in {}\n", quoted(&row.session_id)));
     line
 }
 
@@ -160,7 +161,7 @@ fn verb(row: &ActivityRow) -> String {
         "file-write-create" => "create",
         "file-write-data" => "write",
         "file-write-unlink" => "delete",
-        "file-write-rename" => "move",
+        "file-write-rename" => "rename",
         "file-write-link" => "link",
         "process-exec" => "run",
         other => return format!("{} ", printable(other)),
@@ -289,24 +290,42 @@ mod tests {
         };
         let moved = row(
             "file-write-rename",
-            "/w/a",
+            "/w/b.key",
             rule,
             "filename rule *.key",
-            Some("/w/b\u{1b}.key"),
+            Some("/w/a\u{1b}"),
         );
         assert_eq!(
             in_words(&moved),
-            "1970-01-01T00:00:00Z  refused  move /w/a to /w/b\\u{1b}.key  filename rule *.key  \
-             git [7]  inferred  in s\n"
+            "1970-01-01T00:00:00Z  refused  rename /w/b.key (other end /w/a\\u{1b})  filename rule \
+             *.key  git [7]  inferred  in s\n"
         );
         let program = row(
             "process-exec",
             "/w/x",
             RefusalRule::Exec,
-            "in a folder that it can write",
+            "exec restriction",
             None,
         );
-        assert!(in_words(&program).contains("  refused  run /w/x  in a folder"));
+        assert!(in_words(&program).contains("  refused  run /w/x  exec restriction"));
+        // A name that spells the rest of a line is one column.
+        let mut forged = row(
+            "file-write-create",
+            "/w/x  filename rule *.key  sudo [1]  in run-0.key",
+            RefusalRule::Name {
+                glob: "*.key".to_owned(),
+            },
+            "filename rule *.key",
+            None,
+        );
+        if let Some(actor) = &mut forged.process {
+            actor.name = "a  inferred".to_owned();
+        }
+        assert_eq!(
+            in_words(&forged),
+            "1970-01-01T00:00:00Z  refused  create \"/w/x  filename rule *.key  sudo [1]  in \
+             run-0.key\"  filename rule *.key  \"a  inferred\" [7]  inferred  in s\n"
+        );
         let mut seen = Seen::default();
         let line = seen.line(&program, true).unwrap().unwrap();
         let json: serde_json::Value = serde_json::from_str(&line).unwrap();

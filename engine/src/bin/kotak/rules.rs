@@ -5,7 +5,7 @@ use crate::explain::no_session;
 use crate::failure::Failure;
 use crate::launch;
 use crate::sessions;
-use crate::text::{printable, write_result};
+use crate::text::{sentence, write_result};
 use kotak_engine::api::{RuleInfo, RuleOrigin};
 use kotak_engine::error::{Fix, Problem};
 use kotak_engine::spec::{HostPattern, WorkspaceId};
@@ -121,7 +121,7 @@ fn show(rules: &[RuleInfo], json: bool) -> Result<String, Failure> {
     let width = width.unwrap_or(1);
     Ok(rules
         .iter()
-        .map(|rule| format!("{:>width$}  {}\n", rule.id, printable(&rule.words)))
+        .map(|rule| format!("{:>width$}  {}\n", rule.id, sentence(&rule.words)))
         .collect())
 }
 

@@ -2,7 +2,7 @@
 
 use crate::args::SessionsOptions;
 use crate::failure::{self, Failure};
-use crate::text::{printable, write_result};
+use crate::text::{quoted, sentence, write_result};
 use kotak_engine::manager::SandboxState;
 use kotak_engine::store::{Dirs, SessionRecord, Store};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -49,8 +49,8 @@ fn table(sessions: &[SessionRecord], now_ms: u64) -> String {
                     .map_or("-", |backend| backend.name())
                     .to_owned(),
                 outcome(session),
-                printable(&session.program),
-                printable(&session.cwd),
+                sentence(&session.program),
+                quoted(&session.cwd),
             ]
         }))
         .collect();

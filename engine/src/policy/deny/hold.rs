@@ -39,7 +39,13 @@ pub(super) fn hold_unreadable(
     }
     if layout.is_writable(&located.path) {
         let shown = layout.shown(&located.path);
-        layout.gaps.add(GapKind::UnreadableFolder, shown);
+        layout.gaps.add(GapKind::UnreadableFolder, shown.clone());
+        if !layout.take_searched_mount(&located.path) && layout.hold(&located.path, Claim::Searched)
+        {
+            let gaps = layout.gaps.of(true);
+            gaps.add(GapKind::ProtectedPathUnmounted, shown);
+            return Ok(());
+        }
         layout.unread.insert(located.path.clone());
         layout.bind(&located, Access::Read, BindRole::Protected);
     }
@@ -74,9 +80,9 @@ pub(super) fn protect_mandatory(layout: &mut Layout<'_>, entry: &Entry, claim: C
     if is_reopened(layout, path) {
         return;
     }
-    let covers_root = layout.places.iter().any(|(at, place)| {
-        matches!(place, Place::Bind(bind) if bind.access == Access::Write && at.is_within(path))
-    });
+    let covers_root = layout
+        .places_within(path)
+        .any(|(_, place)| matches!(place, Place::Bind(bind) if bind.access == Access::Write));
     if covers_root {
         let shown = layout.shown(path);
         layout.gaps.add(GapKind::ProtectedPathIsRoot, shown);
@@ -123,6 +129,12 @@ pub(super) fn protect(layout: &mut Layout<'_>, at: &Located, claim: Claim) {
             layout.gaps.of(held).add(GapKind::UnreadablePath, shown);
             return;
         }
+    }
+    if claim == Claim::Searched && held && !layout.take_searched_mount(&at.path) {
+        let shown = layout.shown(&at.path);
+        let gaps = layout.gaps.of(true);
+        gaps.add(GapKind::ProtectedPathUnmounted, shown);
+        return;
     }
     layout.bind(at, Access::Read, BindRole::Protected);
 }

@@ -21,6 +21,24 @@ impl Program {
         }
     }
 
+    /// As written, when it is looked for in each work tree.
+    pub(super) fn relative(&self) -> Option<&[u8]> {
+        (!matches!(self.path.first(), Some(b'~' | b'/') | None)).then_some(self.path.as_slice())
+    }
+
+    /// The one name that it is in every work tree, when that can be held wherever it is met: of a
+    /// hidden folder or file, since others may well have a name such as `hooks`, and not git's own.
+    pub(super) fn hidden_name(&self) -> Option<&[u8]> {
+        let path = self.relative().filter(|_| self.sure)?;
+        let mut names = path
+            .split(|byte| *byte == b'/')
+            .filter(|name| !matches!(*name, b"" | b"."));
+        let name = names.next()?;
+        let alone = names.next().is_none();
+        let hidden = name.starts_with(b".") && name != b".." && !name.contains(&0);
+        (alone && hidden && !name.eq_ignore_ascii_case(b".git")).then_some(name)
+    }
+
     /// Where it is in a work tree, when the path is relative.
     pub(super) fn below(&self, tree: &AbsPath) -> Option<AbsPath> {
         let absolute = matches!(self.path.first(), Some(b'~'));

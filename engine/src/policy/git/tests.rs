@@ -445,3 +445,58 @@ fn a_configuration_that_is_too_large_to_be_read_is_told() {
     let found = search(&host, &["/w"], 1000);
     assert_eq!(found.unsearched, BTreeSet::from([path("/w/.git/config")]));
 }
+
+#[test]
+fn what_a_hostile_tree_can_name_is_bounded_and_the_rest_is_told() {
+    // REQ SP-2: programs times work trees, configuration, and the length of all paths together
+    let programs = |trees: usize, programs: usize| {
+        let mut host = FakeFs::default();
+        host.git_dir("/w/.git");
+        let mut text = String::from("[alias]\n");
+        for index in 0..programs {
+            text.push_str(&format!("\ta{index} = !./p{index}\n"));
+        }
+        host.file("/w/.git/config", text);
+        for index in 0..trees {
+            host.file(
+                format!("/w/.git/worktrees/t{index}/gitdir"),
+                format!("/w/t{index}/.git\n"),
+            );
+            host.dir(format!("/w/t{index}"));
+        }
+        search(&host, &["/w"], 15_000)
+    };
+    let few = programs(10, 100);
+    protects(&few, &["/w/p99", "/w/t9/p99"]);
+    assert!(few.unsearched.is_empty(), "{:?}", few.unsearched);
+    let many = programs(400, 1_000);
+    assert!(many.unsearched.contains(&path("/w/.git")));
+    protects(&many, &["/w/.git/hooks", "/w/.git/worktrees/t399/hooks"]);
+
+    let configured = |repositories: usize| {
+        let mut host = FakeFs::default();
+        for index in 0..repositories {
+            host.git_dir(&format!("/w/r{index}/.git"));
+            host.file(format!("/w/r{index}/.git/config"), vec![b'#'; 1_000_000]);
+        }
+        search(&host, &["/w"], 15_000)
+    };
+    assert!(configured(10).unsearched.is_empty());
+    let many = configured(80);
+    assert!(!many.unsearched.is_empty());
+    protects(&many, &["/w/r0/.git/hooks", "/w/r79/.git/config"]);
+
+    let long = |repositories: usize| {
+        let mut host = FakeFs::default();
+        let at = format!("/w{}", format!("/{}", "n".repeat(250)).repeat(10));
+        for index in 0..repositories {
+            host.file(format!("{at}/r{index}/.git/HEAD"), "");
+        }
+        search(&host, &["/w"], 15_000)
+    };
+    assert!(long(100).unsearched.is_empty());
+    let many = long(1_000);
+    assert!(!many.unsearched.is_empty());
+    let bytes: usize = many.protected.iter().map(|at| at.as_bytes().len()).sum();
+    assert!(bytes <= PROTECTED_BYTES, "{bytes}");
+}

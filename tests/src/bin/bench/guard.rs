@@ -243,7 +243,7 @@ impl Bench {
             Some(rust) => format!("{}/bin:{path}", rust.display()),
             None => path,
         };
-        let line = format!("PATH='{path}'; export PATH; {line}");
+        let line = format!("unset CARGO_TARGET_DIR RUSTFLAGS; PATH='{path}'; export PATH; {line}");
         let mut command = match place {
             Place::Bare => Command::new("/bin/sh"),
             Place::Bubblewrap => {

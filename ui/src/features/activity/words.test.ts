@@ -8,6 +8,7 @@ import type {
 } from "../../backend/generated";
 import {
   attemptWords,
+  evidenceWords,
   bytesWords,
   counted,
   durationWords,
@@ -114,22 +115,29 @@ describe("a refused file or program", () => {
       file: { other },
     }) as ActivityRow;
 
-  it("says in words what was tried, and where a move or a link leads", () => {
+  it("says in words what was tried, and the other end of a rename or a link without a direction", () => {
     expect(attemptWords(row("file-write-create", null, "observed"), "/home/mira")).toBe("create");
     expect(attemptWords(row("process-exec", null, "observed"), "/home/mira")).toBe("run");
     expect(attemptWords(row("file-write-rename", "/home/mira/b\u202e.key", "observed"), "/home/mira")).toBe(
-      "move to ~/b\\u{202e}.key",
+      "rename, other end ~/b\\u{202e}.key",
     );
     expect(attemptWords(row("file-write-link", "/home/mira/shop/b", "observed"), "/home/mira")).toBe(
-      "link to b",
+      "link, other end b",
     );
     expect(attemptWords(row("file-write-link", "/home/mira/shop/x/b", "observed"), "/home/mira")).toBe(
-      "link to ~/shop/x/b",
+      "link, other end ~/shop/x/b",
     );
     expect(attemptWords(row("file-new-verb", null, "observed"), "/home/mira")).toBe("file-new-verb");
   });
 
-  it("says where it was only concluded", () => {
+  it("says how it is known: a program's refusal by the kernel was foreseen by the guard", () => {
+    const known = row("process-exec", null, "inferred");
+    expect(evidenceWords(known)).toBe("inferred: the guard foresaw that the kernel refuses it");
+    expect(evidenceWords({ ...known, evidence: "observed" })).toBe("seen where it was decided");
+    expect(evidenceWords({ ...known, file: null })).toBe("inferred: concluded from its effects");
+  });
+
+  it("says where it was only inferred", () => {
     expect(subline(row("process-exec", null, "inferred"))).toBe("filename rule *.key · inferred");
     expect(subline(row("process-exec", null, "observed"))).toBe("filename rule *.key");
   });

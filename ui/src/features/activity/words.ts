@@ -156,14 +156,17 @@ export function actionWords(action: string): string {
     "file-write-create": "create",
     "file-write-data": "write",
     "file-write-unlink": "delete",
-    "file-write-rename": "move",
+    "file-write-rename": "rename",
     "file-write-link": "link",
     "process-exec": "run",
   };
   return known[action] ?? visibleText(action);
 }
 
-/** What was tried, with where to or from what for a move or a link. */
+/**
+ * What was tried, and for a rename or a link its other end. The target is the end that a rule
+ * refused, which may be where the file is or where it was to come: no direction is claimed.
+ */
 export function attemptWords(row: ActivityRow, home: string): string {
   const other = row.file?.other ?? null;
   const words = actionWords(row.action);
@@ -172,7 +175,15 @@ export function attemptWords(row: ActivityRow, home: string): string {
   // Within one folder the name says it all.
   const name = other.startsWith(folder) ? other.slice(folder.length) : "";
   const there = name !== "" && !name.includes("/") ? name : shortPath(other, home);
-  return `${words} to ${visibleText(there)}`;
+  return `${words}, other end ${visibleText(there)}`;
+}
+
+/** How a row is known. */
+export function evidenceWords({ evidence, file }: Pick<ActivityRow, "evidence" | "file">): string {
+  if (evidence === "observed") return "seen where it was decided";
+  return file === null
+    ? "inferred: concluded from its effects"
+    : "inferred: the guard foresaw that the kernel refuses it";
 }
 
 /** Which kind of rule refused a file or a program. */

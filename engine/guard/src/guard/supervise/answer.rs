@@ -59,7 +59,8 @@ impl From<Errno> for Stop {
     }
 }
 
-/// A refusal since the guard could not find out.
+/// A refusal since the guard could not find out. What it was about is added when it is told
+/// ([`completed`](super::call::completed)).
 pub(super) fn undecided(why: &str) -> Stop {
     refused(
         FileAction::WriteData,

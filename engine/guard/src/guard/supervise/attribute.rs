@@ -84,16 +84,15 @@ fn judged_one(caller: &Caller<'_>, judged: &Judged<'_>, whose: Whose) -> Result<
         }
         Whose::Descriptor => Target::Thing(caller.descriptor(caller.int(0))?),
     };
-    match target {
+    match target.without_dots()? {
+        Target::Entry(_, None) => Err(Errno::ENOENT.into()),
         Target::Thing(thing) => {
             not_of_the_guard(thing.as_fd())?;
             judged.mode_of_thing(thing.as_fd(), &fstat(&thing)?, NOTHING)?;
             Ok(thing)
         }
-        Target::Entry(entry, found) => {
-            if let Some(found) = found {
-                judged.mode_of(&entry, &found, NOTHING)?;
-            }
+        Target::Entry(entry, Some(found)) => {
+            judged.mode_of(&entry, &found, NOTHING)?;
             let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
             Ok(openat(
                 &entry.dir,

@@ -9,7 +9,10 @@ use super::{
     moved::check_tree,
     walk::Entry,
 };
-use kotak_guard::{judge::rules::Rules, proto::FileAction};
+use kotak_guard::{
+    judge::rules::{Deed, GitFile, Rules, Verdict},
+    proto::FileAction,
+};
 use nix::{errno::Errno, sys::stat::lstat};
 
 /// The path as git takes it, where it lies in such a directory.
@@ -21,26 +24,33 @@ pub(super) fn as_git(rules: &Rules, path: &[u8]) -> Option<Vec<u8>> {
         .map(|end| called_git(path, end))
 }
 
-/// Judges what lies in a directory that becomes one by what is made there.
+/// Judges what lies in a directory that becomes one by what is made there, and what is made.
 pub(super) fn check_completed(
     judged: &Judged<'_>,
     entry: &Entry,
+    deed: Deed,
     action: FileAction,
-) -> Result<(), Stop> {
+) -> Result<Option<GitFile>, Stop> {
     let path = entry.path();
     let is_parent = |end: &usize| path.get(..*end) == Some(&entry.dir_path);
     if !judged.rules.bare_candidates(&path).iter().any(is_parent) {
-        return Ok(());
+        return Ok(None);
     }
     let dir = &entry.dir_path;
     if is_git_directory(dir, None) || !is_git_directory(dir, Some(&entry.name)) {
-        return Ok(());
+        return Ok(None);
     }
     let checked = check_tree(judged, &entry.dir, dir, &called_git(dir, dir.len()), dir);
     checked.map_err(|stop| match stop {
-        Stop::Refused(refusal) => refused(action, path, refusal.rule),
+        Stop::Refused(refusal) => refused(action, path.clone(), refusal.rule),
         other => other,
-    })
+    })?;
+    // The last piece is none of what lies there yet.
+    match judged.rules.verdict(&called_git(&path, dir.len()), deed) {
+        Verdict::Allow => Ok(None),
+        Verdict::Content(file) => Ok(Some(file)),
+        Verdict::Refuse(rule) => Err(refused(action, path, rule)),
+    }
 }
 
 fn called_git(path: &[u8], end: usize) -> Vec<u8> {

@@ -2,7 +2,7 @@
 
 use super::{
     Evidence,
-    answer::{Answer, Stop, undecided},
+    answer::{Answer, Refusal, Stop, undecided},
     attribute::{self, Whose},
     caller::Caller,
     exec::{Foreseen, GOES_ON, Programs},
@@ -15,6 +15,7 @@ use super::{
     violation,
     waiting::Waiting,
 };
+use kotak_guard::proto::{FileAction, Rule};
 
 /// What a call is carried out with.
 pub(super) struct Parts<'a> {
@@ -92,6 +93,41 @@ pub(super) fn carry_out(caller: &Caller<'_>, parts: &mut Parts<'_>) -> Result<An
     }
 }
 
+/// A refusal since something could not be found out, with what is known of the call all the same.
+pub(super) fn completed(caller: &Caller<'_>, refusal: Refusal) -> Refusal {
+    if !matches!(refusal.rule, Rule::Undecided(_)) || !refusal.path.is_empty() {
+        return refusal;
+    }
+    Refusal {
+        action: action(caller),
+        path: caller.meant(),
+        ..refusal
+    }
+}
+
+/// What a call does to files.
+fn action(caller: &Caller<'_>) -> FileAction {
+    let opens = |flags: i32| {
+        if flags & libc::O_CREAT != 0 {
+            FileAction::Create
+        } else {
+            FileAction::WriteData
+        }
+    };
+    match name(caller.call.number) {
+        "openat" => opens(caller.int(2)),
+        "open" => opens(caller.int(1)),
+        "creat" | "mkdir" | "mkdirat" | "mknod" | "mknodat" | "symlink" | "symlinkat" | "bind" => {
+            FileAction::Create
+        }
+        "rename" | "renameat" | "renameat2" => FileAction::Rename,
+        "link" | "linkat" => FileAction::Link,
+        "unlink" | "unlinkat" | "rmdir" => FileAction::Unlink,
+        "execve" | "execveat" => FileAction::Exec,
+        _ => FileAction::WriteData,
+    }
+}
+
 /// The program lets a call wait that the guard does not know: they do not belong together.
 fn unknown() -> Stop {
     undecided("the guard does not know this system call")
@@ -125,9 +161,7 @@ fn run(
             parts.journal.record(violation);
             Ok(GOES_ON)
         }
-        Err(Stop::Refused(refusal)) if refusal.rule == kotak_guard::proto::Rule::Exec => {
-            Err(Stop::Refused(refusal))
-        }
+        Err(Stop::Refused(refusal)) if refusal.rule == Rule::Exec => Err(Stop::Refused(refusal)),
         Err(Stop::Gone) => Err(Stop::Gone),
         Ok(_) | Err(_) => Ok(GOES_ON),
     }

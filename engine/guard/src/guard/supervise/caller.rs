@@ -11,7 +11,7 @@ use nix::{
     sys::stat::Mode,
 };
 use std::{
-    cell::OnceCell,
+    cell::{OnceCell, RefCell},
     ffi::CString,
     fs,
     io::Read,
@@ -39,6 +39,7 @@ pub(crate) struct Caller<'a> {
     pub(super) listener: BorrowedFd<'a>,
     pub(super) call: Notification,
     status: OnceCell<Status>,
+    meant: RefCell<Vec<u8>>,
 }
 
 /// What `/proc/TID/status` says.
@@ -54,6 +55,20 @@ impl<'a> Caller<'a> {
             listener,
             call,
             status: OnceCell::new(),
+            meant: RefCell::default(),
+        }
+    }
+
+    /// The path that the call is about as far as it is known, for the report: the real one, else as
+    /// it was given; empty when the caller hides it.
+    pub(super) fn meant(&self) -> Vec<u8> {
+        self.meant.borrow().clone()
+    }
+
+    /// Remembers what [`Self::meant`] gives.
+    pub(super) fn means(&self, path: &[u8]) {
+        if !path.is_empty() {
+            path.clone_into(&mut self.meant.borrow_mut());
         }
     }
 
@@ -89,6 +104,7 @@ impl<'a> Caller<'a> {
         match bytes.iter().take(count).position(|byte| *byte == 0) {
             Some(end) => {
                 bytes.truncate(end);
+                self.means(&bytes);
                 Ok(bytes)
             }
             None if count == PATH_BYTES => Err(Errno::ENAMETOOLONG.into()),
@@ -225,8 +241,9 @@ pub(super) fn own_path(pinned: BorrowedFd<'_>) -> Result<CString, Errno> {
     CString::new(format!("/proc/self/fd/{}", pinned.as_raw_fd())).map_err(|_| Errno::EINVAL)
 }
 
-/// Where a pinned thing is.
-pub(super) fn path_of(pinned: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
+/// Where a pinned thing is, in whatever mount namespace: [`Mounts`](super::mounts::Mounts) knows
+/// whether that is this one's.
+pub(super) fn text_of(pinned: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
     let path = nix::fcntl::readlink(own_path(pinned)?.as_c_str())?;
     Ok(path.as_bytes().to_vec())
 }

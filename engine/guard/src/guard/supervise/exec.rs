@@ -55,7 +55,7 @@ impl Programs {
             Target::Entry(_, None) => return Ok(Foreseen::Runs),
             Target::Entry(entry, Some(found)) => (found, entry.path()),
             Target::Thing(thing) => {
-                let real = super::caller::path_of(thing.as_fd())?;
+                let real = judged.settings.mounts.path_of(thing.as_fd())?;
                 (fstat(&thing)?, real)
             }
         };

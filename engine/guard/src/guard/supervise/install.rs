@@ -4,7 +4,6 @@
 
 use super::{
     answer::{Stop, undecided},
-    caller::path_of,
     judged::Judged,
     sys::open_as_given,
     walk::{Entry, kind},
@@ -12,7 +11,7 @@ use super::{
 use kotak_guard::{
     judge::{
         git::{self, MAX_CONFIG_BYTES},
-        rules::{GitFile, components},
+        rules::{GitFile, TEMPORARY, components},
     },
     proto::Rule,
 };
@@ -119,7 +118,9 @@ fn judge_at(
     })
 }
 
-/// A `.git` file leads to what is judged as a git directory, by whatever symlinks it goes.
+/// A `.git` file leads to what is judged as a git directory, by no symlink and through nothing that
+/// is not there yet: what is judged once must not lead elsewhere by what is made on its way later.
+/// Only below a git directory that is there already may something be missing.
 fn leads_to_a_judged_place(
     judged: &Judged<'_>,
     dir: BorrowedFd<'_>,
@@ -130,7 +131,7 @@ fn leads_to_a_judged_place(
     let found = loop {
         let how = OpenHow::new()
             .flags(OFlag::O_PATH | OFlag::O_CLOEXEC)
-            .resolve(ResolveFlag::RESOLVE_NO_MAGICLINKS);
+            .resolve(ResolveFlag::RESOLVE_NO_SYMLINKS);
         let name = if there.is_empty() { b"." } else { there };
         match openat2(dir, name, how) {
             Ok(found) => break found,
@@ -144,13 +145,19 @@ fn leads_to_a_judged_place(
                 missing.push(last);
                 there = before;
             }
+            Err(Errno::ELOOP) => {
+                return Ok(Err("the path leads through a symbolic link".to_owned()));
+            }
             Err(errno) => return Ok(Err(format!("the path leads nowhere: {errno}"))),
         }
     };
     if missing.iter().any(|name| *name == b"..") {
         return Ok(Err("the path leads through what is not there".to_owned()));
     }
-    let mut real = path_of(found.as_fd())?;
+    let mut real = judged.settings.mounts.path_of(found.as_fd())?;
+    if !missing.is_empty() && !judged.rules.is_in_git(&real) {
+        return Ok(Err("the path leads through what is not there".to_owned()));
+    }
     for name in missing
         .iter()
         .rev()
@@ -207,7 +214,8 @@ pub(super) fn read_all(file: File) -> Result<Vec<u8>, Stop> {
 }
 
 /// Puts a new file with this content under a name, whatever stood there. Until it stands there it
-/// has a name of its own that nobody else can write to: everybody's opens wait for this thread.
+/// has a name of its own ([`TEMPORARY`]) that nobody else can write to: everybody's opens wait for
+/// this thread, or for another session's, which refuses them.
 pub(super) fn put(dir: BorrowedFd<'_>, name: &[u8], bytes: &[u8], mode: u32) -> Result<(), Stop> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -216,7 +224,11 @@ pub(super) fn put(dir: BorrowedFd<'_>, name: &[u8], bytes: &[u8], mode: u32) -> 
             .duration_since(std::time::UNIX_EPOCH)
             .unwrap_or_default(),
     );
-    let temporary = format!(".kotak-{}-{}-{count}", unique.tv_sec(), unique.tv_nsec());
+    let temporary = format!(
+        "{TEMPORARY}{}-{}-{count}",
+        unique.tv_sec(),
+        unique.tv_nsec()
+    );
     let temporary = CString::new(temporary).map_err(|_| Errno::EINVAL)?;
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     let mut file = File::from(open_as_given(dir, &temporary, flags, 0o600)?);

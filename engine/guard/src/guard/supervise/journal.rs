@@ -29,6 +29,8 @@ struct Kind {
     action: FileAction,
     path: Vec<u8>,
     rule: Rule,
+    /// What the guard has seen and what it only foresees are never one.
+    observed: bool,
     executable: Option<String>,
 }
 
@@ -99,6 +101,7 @@ impl Kinds {
             action: violation.action,
             path: violation.path.clone(),
             rule: violation.rule.clone(),
+            observed: violation.observed,
             executable: violation.executable.clone(),
         };
         let count = violation.count;
@@ -222,6 +225,25 @@ mod tests {
         // Quiet for a second: the next is a first again.
         assert_eq!(kinds.take(start + GATHER * 2, 9), []);
         assert!(kinds.record(violation("/a.key")));
+    }
+
+    #[test]
+    fn what_was_seen_and_what_is_foreseen_are_told_apart() {
+        let mut kinds = Kinds::default();
+        let foreseen = Violation {
+            observed: false,
+            ..violation("/a.key")
+        };
+        assert!(kinds.record(violation("/a.key")));
+        assert!(kinds.record(foreseen.clone()));
+        assert!(!kinds.record(violation("/a.key")));
+        let mut told = kinds.take(Instant::now(), 9);
+        told.sort_by_key(|it| it.count);
+        let twice = Violation {
+            count: 2,
+            ..violation("/a.key")
+        };
+        assert_eq!(told, [foreseen, twice]);
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use super::{
     answer::{Stop, refused, undecided},
     bare,
-    caller::{Caller, path_of},
+    caller::Caller,
     open::node,
-    walk::{Entry, Settings, kind},
+    walk::{Entry, Settings, joined, kind},
 };
 use kotak_guard::{
     judge::rules::{Deed, GitFile, Rules, Verdict},
@@ -19,7 +19,7 @@ use nix::{
     },
     unistd::{UnlinkatFlags, unlinkat},
 };
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// File systems that drop what stands at the end of a name and know a second, short one
 /// (linux/magic.h; NTFS-3G is FUSE and does not).
@@ -41,6 +41,11 @@ pub(super) struct Judged<'a> {
 }
 
 impl Judged<'_> {
+    /// Where a pinned thing is; refuses what lies in another sandbox.
+    fn path_of(&self, pinned: BorrowedFd<'_>) -> Result<Vec<u8>, Stop> {
+        self.settings.mounts.path_of(pinned)
+    }
+
     pub(super) fn verdict(&self, path: &[u8], deed: Deed) -> Verdict {
         match self.rules.verdict(path, deed) {
             Verdict::Allow => match bare::as_git(self.rules, path) {
@@ -59,13 +64,10 @@ impl Judged<'_> {
         action: FileAction,
     ) -> Result<Option<GitFile>, Stop> {
         let path = entry.path();
-        if DOS.contains(&entry.file_system) {
-            self.dos_name(entry, &path, deed, action)?;
-        }
-        match self.verdict(&path, deed) {
+        match self.verdict_on(entry.file_system, &path, deed, action)? {
             Verdict::Allow => {
                 if deed.makes() {
-                    bare::check_completed(self, entry, action)?;
+                    return bare::check_completed(self, entry, deed, action);
                 }
                 Ok(None)
             }
@@ -94,25 +96,36 @@ impl Judged<'_> {
         }
     }
 
-    /// Dots and spaces at the end of a name are dropped, and `A~1` may be anything.
-    fn dos_name(
+    /// As [`Self::verdict`], on a file system that may take a name for another.
+    pub(super) fn verdict_on(
         &self,
-        entry: &Entry,
+        file_system: FsType,
         path: &[u8],
         deed: Deed,
         action: FileAction,
-    ) -> Result<(), Stop> {
+    ) -> Result<Verdict, Stop> {
+        let verdict = self.verdict(path, deed);
+        if DOS.contains(&file_system) && !matches!(verdict, Verdict::Refuse(_)) {
+            self.dos_name(path, deed, action)?;
+        }
+        Ok(verdict)
+    }
+
+    /// Dots and spaces at the end of a name are dropped, and `A~1` may be anything.
+    fn dos_name(&self, path: &[u8], deed: Deed, action: FileAction) -> Result<(), Stop> {
         let end = path.iter().rposition(|byte| !matches!(byte, b'.' | b' '));
         let short = path.get(..=end.unwrap_or_default()).unwrap_or_default();
         match self.verdict(short, deed) {
             Verdict::Refuse(rule) => return Err(refused(action, path.to_vec(), rule)),
             Verdict::Allow | Verdict::Content(_) => {}
         }
-        let is_alias = entry
-            .name
+        let start = path.iter().rposition(|byte| *byte == b'/');
+        let name = path.get(start.map_or(0, |slash| slash + 1)..);
+        let is_alias = name
+            .unwrap_or_default()
             .windows(2)
             .any(|pair| pair[0] == b'~' && pair[1].is_ascii_digit());
-        if is_alias && !matches!(self.verdict(path, deed), Verdict::Refuse(_)) {
+        if is_alias && self.rules.is_judged(path) {
             let reason = "on this file system the name may be a short one of another file";
             let rule = Rule::Undecided(reason.to_owned());
             return Err(refused(action, path.to_vec(), rule));
@@ -158,7 +171,7 @@ impl Judged<'_> {
 
     fn thing_for(&self, thing: BorrowedFd<'_>, found: &FileStat, deed: Deed) -> Result<(), Stop> {
         let action = FileAction::WriteData;
-        let path = path_of(thing)?;
+        let path = self.path_of(thing)?;
         self.content_of(found, &path, action)?;
         if !path.starts_with(b"/") || (found.st_nlink == 0 && path.ends_with(DELETED)) {
             // A pipe, a socket, or a file that nobody can find by name.
@@ -166,7 +179,8 @@ impl Judged<'_> {
         }
         // A name that it has lost and another has: the rule for the name holds for it still.
         let path = path.strip_suffix(DELETED).unwrap_or(&path);
-        match self.verdict(path, deed) {
+        let file_system = fstatfs(thing)?.filesystem_type();
+        match self.verdict_on(file_system, path, deed, action)? {
             Verdict::Allow => Ok(()),
             Verdict::Refuse(rule) => Err(refused(action, path.to_vec(), rule)),
             Verdict::Content(_) => Err(refused(
@@ -180,7 +194,7 @@ impl Judged<'_> {
     /// What was made must be where it was judged to be; else somebody on the host has moved the
     /// directory meanwhile, and the rules are asked again.
     pub(super) fn made(&self, entry: &Entry, opened: BorrowedFd<'_>) -> Result<(), Stop> {
-        let path = path_of(opened)?;
+        let path = self.path_of(opened)?;
         if path == entry.path() {
             return Ok(());
         }
@@ -196,6 +210,44 @@ impl Judged<'_> {
                 Err(undecided("its directory was moved meanwhile"))
             }
         }
+    }
+
+    /// As [`Self::made`], for what has no descriptor: it is undone if its directory is by now where
+    /// `deed` could not be done.
+    pub(super) fn stands(
+        &self,
+        entry: &Entry,
+        deed: Deed,
+        undo: impl FnOnce() -> Result<(), Errno>,
+    ) -> Result<(), Stop> {
+        let now = self.path_of(entry.dir.as_fd());
+        if now.as_ref().is_ok_and(|dir| *dir == entry.dir_path) {
+            return Ok(());
+        }
+        let is_permitted = now.is_ok_and(|dir| {
+            let path = joined(&dir, &entry.name);
+            // What lies in a directory cannot be judged once it stands there.
+            let takes_along =
+                deed == Deed::MakeDirectory && self.rules.depends_on_place(&entry.path(), &path);
+            !takes_along && self.verdict(&path, deed) == Verdict::Allow
+        });
+        if is_permitted {
+            return Ok(());
+        }
+        undo()?;
+        Err(undecided("its directory was moved meanwhile"))
+    }
+
+    /// As [`Self::stands`], for what can simply be taken away.
+    pub(super) fn stands_new(&self, entry: &Entry, deed: Deed) -> Result<(), Stop> {
+        let how = if deed == Deed::MakeDirectory {
+            UnlinkatFlags::RemoveDir
+        } else {
+            UnlinkatFlags::NoRemoveDir
+        };
+        self.stands(entry, deed, || {
+            unlinkat(&entry.dir, entry.name.as_slice(), how)
+        })
     }
 
     /// Another process's memory is opened only by its own group: the kernel would ask whether the
@@ -216,7 +268,7 @@ impl Judged<'_> {
         if fstatfs(thing)?.filesystem_type() != PROC_SUPER_MAGIC {
             return Ok(());
         }
-        only_own_memory(caller, &path_of(thing)?)
+        only_own_memory(caller, &self.path_of(thing)?)
     }
 }
 
@@ -251,5 +303,109 @@ pub(super) fn making(found: &FileStat) -> Deed {
         libc::S_IFREG => Deed::MakeFile,
         libc::S_IFLNK => Deed::MakeSymlink,
         _ => Deed::MakeOther,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::guard::supervise::caller::{PIN, text_of};
+    use kotak_guard::proto::FileRules;
+    use nix::{
+        fcntl::open,
+        sys::stat::{Mode, fstat, lstat, mkdirat},
+    };
+    use std::{
+        fs,
+        os::{
+            fd::OwnedFd,
+            unix::{ffi::OsStrExt, fs::symlink},
+        },
+        path::Path,
+    };
+
+    const TMPFS: FsType = nix::sys::statfs::TMPFS_MAGIC;
+
+    /// Asks with the rules for git and `*.key` below a directory.
+    fn judged(root: &Path, test: impl FnOnce(Judged<'_>)) {
+        let rules = Rules::new(&FileRules {
+            roots: vec![root.as_os_str().as_bytes().to_vec()],
+            names: vec!["*.key".to_owned()],
+            git: true,
+            ..FileRules::default()
+        });
+        test(Judged {
+            rules: &rules.unwrap(),
+            settings: &Settings::read().unwrap(),
+        });
+    }
+
+    fn entry(dir: &Path, name: &str) -> Entry {
+        let pinned: OwnedFd = open(dir, PIN, Mode::empty()).unwrap();
+        Entry {
+            dir_path: text_of(pinned.as_fd()).unwrap(),
+            dir: pinned,
+            name: name.as_bytes().to_vec(),
+            slash: false,
+            file_system: TMPFS,
+        }
+    }
+
+    #[test]
+    fn a_name_is_judged_as_its_file_system_takes_it() {
+        judged(Path::new("/ws"), |judged| {
+            let refused = |file_system, path: &str| {
+                let action = FileAction::WriteData;
+                let verdict = judged.verdict_on(file_system, path.as_bytes(), Deed::Write, action);
+                !matches!(verdict, Ok(Verdict::Allow))
+            };
+            for path in ["/ws/a.key.", "/ws/a.key. .", "/ws/A~1", "/ws/A~1.KEZ"] {
+                assert!(refused(MSDOS_SUPER_MAGIC, path), "{path}");
+                assert!(!refused(TMPFS, path), "{path}");
+            }
+            for path in ["/ws/a.keys.", "/ws/a~b", "/ws/~/1", "/ws/A~1/x", "/out/A~1"] {
+                assert!(!refused(MSDOS_SUPER_MAGIC, path), "{path}");
+            }
+        });
+    }
+
+    #[test]
+    fn what_was_made_in_a_directory_that_was_moved_is_judged_where_it_is() {
+        let root = std::env::temp_dir().join(format!("kotak-stands-{}", std::process::id()));
+        fs::create_dir_all(root.join("x")).unwrap();
+        let root = fs::canonicalize(root).unwrap();
+        judged(&root, |judged| {
+            let (hooks, other, config) = (
+                entry(&root.join("x"), "hooks"),
+                entry(&root.join("x"), "other"),
+                entry(&root.join("x"), "config"),
+            );
+            symlink("a", root.join("x/hooks")).unwrap();
+            judged.stands_new(&hooks, Deed::MakeSymlink).unwrap();
+            fs::rename(root.join("x"), root.join(".git")).unwrap();
+            mkdirat(&other.dir, "other", Mode::S_IRWXU).unwrap();
+            mkdirat(&other.dir, "config", Mode::S_IRWXU).unwrap();
+            fs::write(root.join(".git/info"), "").unwrap();
+            let info = Entry {
+                name: b"info".to_vec(),
+                ..entry(&root.join(".git"), "")
+            };
+            // Where it lies all may be permitted, or not, and then it is gone.
+            judged.stands_new(&info, Deed::MakeFile).unwrap();
+            for (entry, deed) in [
+                (&hooks, Deed::MakeSymlink),
+                (&config, Deed::MakeDirectory),
+                (&other, Deed::MakeDirectory),
+            ] {
+                let stop = judged.stands_new(entry, deed).unwrap_err();
+                assert!(matches!(stop, Stop::Refused(_)), "{stop:?}");
+                let path = root
+                    .join(".git")
+                    .join(std::str::from_utf8(&entry.name).unwrap());
+                assert_eq!(lstat(&path).err(), Some(Errno::ENOENT));
+            }
+            assert!(fstat(&info.dir).is_ok() && root.join(".git/info").exists());
+        });
+        fs::remove_dir_all(root).unwrap();
     }
 }

@@ -27,6 +27,9 @@ use std::os::fd::{AsFd, OwnedFd};
 /// `sizeof(struct sockaddr_storage)`: the kernel takes no longer address.
 const ADDRESS_BYTES: usize = 128;
 
+/// `sizeof(struct sockaddr_un)`: a Unix socket takes no longer one.
+const UNIX_ADDRESS_BYTES: usize = 110;
+
 /// Bytes before the path in a `sockaddr_un`.
 const FAMILY_BYTES: usize = 2;
 
@@ -55,6 +58,7 @@ pub(super) fn directory(
     judged.plain_entry(&entry, Deed::MakeDirectory, FileAction::Create)?;
     set_umask(caller)?;
     mkdir_as_given(entry.dir.as_fd(), &entry.given()?, caller.word(path + 1))?;
+    judged.stands_new(&entry, Deed::MakeDirectory)?;
     Ok(Answer::DONE)
 }
 
@@ -75,6 +79,7 @@ pub(super) fn node_of(
     set_umask(caller)?;
     let device = u64::from(caller.word(path + 2));
     mknod_as_given(entry.dir.as_fd(), &entry.bare()?, mode, device)?;
+    judged.stands_new(&entry, Deed::MakeOther)?;
     Ok(Answer::DONE)
 }
 
@@ -96,6 +101,7 @@ pub(super) fn symlink(
     }
     judged.plain_entry(&entry, symlink_deed(&entry, &leads), FileAction::Create)?;
     symlinkat(leads.as_slice(), &entry.dir, entry.bare()?.as_c_str())?;
+    judged.stands_new(&entry, Deed::MakeSymlink)?;
     Ok(Answer::DONE)
 }
 
@@ -129,6 +135,10 @@ pub(super) fn bind(caller: &Caller<'_>, judged: &Judged<'_>) -> Result<Answer, S
             return Ok(Answer::DONE);
         }
     };
+    if length > UNIX_ADDRESS_BYTES {
+        return Err(Errno::EINVAL.into());
+    }
+    // It ends at the first NUL (unix(7)), or with the address.
     let end = path.iter().position(|byte| *byte == 0);
     let path = path.get(..end.unwrap_or(path.len())).unwrap_or_default();
     let entry = Walk::new(caller, judged.settings).entry(None, path)?;
@@ -150,14 +160,14 @@ pub(super) fn bind(caller: &Caller<'_>, judged: &Judged<'_>) -> Result<Answer, S
     };
     let mut judged_address = address.get(..FAMILY_BYTES).unwrap_or_default().to_vec();
     judged_address.extend_from_slice(name);
-    judged_address.push(0);
-    judged_address.truncate(FAMILY_BYTES + 108);
+    // No longer than what was given, so nothing is cut off; without a NUL the kernel adds one.
     let bound = bind_as_given(socket.as_fd(), &judged_address);
     chdir("/")?;
     bound?;
     if entry.stat()?.is_none() {
         return Err(undecided("its directory was moved meanwhile"));
     }
+    judged.stands_new(&entry, Deed::MakeOther)?;
     Ok(Answer::DONE)
 }
 
@@ -215,16 +225,15 @@ pub(super) fn mode(
     } else {
         walk.target(dir, &bytes)?
     };
-    let pinned = match target {
+    let pinned = match target.without_dots()? {
+        Target::Entry(_, None) => return Err(Errno::ENOENT.into()),
         Target::Thing(thing) => {
             super::walk::not_of_the_guard(thing.as_fd())?;
             judged.mode_of_thing(thing.as_fd(), &fstat(&thing)?, mode)?;
             thing
         }
-        Target::Entry(entry, found) => {
-            if let Some(found) = found {
-                judged.mode_of(&entry, &found, mode)?;
-            }
+        Target::Entry(entry, Some(found)) => {
+            judged.mode_of(&entry, &found, mode)?;
             let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
             openat(&entry.dir, entry.given()?.as_c_str(), flags, Mode::empty())?
         }

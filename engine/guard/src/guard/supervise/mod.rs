@@ -19,6 +19,7 @@ mod install;
 mod journal;
 mod judged;
 mod make;
+mod mounts;
 mod moved;
 mod open;
 mod staging;
@@ -30,11 +31,12 @@ mod waiting;
 mod walk;
 
 pub(crate) use journal::Journal;
+pub(crate) use mounts::Mounts;
 pub(crate) use sys::send_descriptor;
 
 use super::verify::check;
 use answer::{Answer, Refusal, Stop};
-use caller::Caller;
+use caller::{Caller, Description};
 use exec::Programs;
 use judged::Judged;
 use kotak_guard::{
@@ -52,8 +54,9 @@ use nix::{
 use staging::Staging;
 use std::{
     os::fd::{AsFd, OwnedFd},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError},
     thread,
+    time::{Duration, Instant},
 };
 use sys::{Reply, inject, prefer_turns, receive, receive_descriptor, reply};
 use waiting::Waiting;
@@ -69,11 +72,16 @@ const TRIAL: u8 = b'T';
 /// Bytes of stack: the walk through a moved directory is deep.
 const STACK: usize = 8 * 1024 * 1024;
 
+/// Between two attempts to look at what is being written.
+const LOCK_INTERVAL: Duration = Duration::from_millis(1);
+
 /// The session's side of the supervisor.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     /// What was refused.
     pub(crate) journal: Arc<Journal>,
+    /// What was being written when the session ends.
+    staging: Arc<Mutex<Staging>>,
     /// Where children send their listeners.
     pub(crate) socket: OwnedFd,
 }
@@ -95,13 +103,14 @@ impl Supervisor {
         )
         .map_err(failed)?;
         let journal = Arc::new(Journal::new().map_err(failed)?);
+        let staging = Arc::new(Mutex::new(Staging::new(Arc::clone(&journal))));
         sys::let_interrupt().map_err(failed)?;
         let state = State {
             rules: compile(rules)?,
             trial: compile(trial)?,
             programs: exec.map(Programs::new),
             settings: Settings::read().map_err(failed)?,
-            staging: Staging::default(),
+            staging: Arc::clone(&staging),
             waiting: Waiting::default(),
             journal: Arc::clone(&journal),
             socket: listeners,
@@ -120,8 +129,31 @@ impl Supervisor {
             });
         before.thread_set_mask().map_err(failed)?;
         started.map_err(|error| check(NAME, format!("no thread: {error}")))?;
-        Ok(Self { journal, socket })
+        Ok(Self {
+            journal,
+            staging,
+            socket,
+        })
     }
+
+    /// Everything that was refused and has not been told, when nobody is left who could call.
+    /// Waits until `deadline` for a call that is still being carried out.
+    pub(crate) fn rest(&self, deadline: Instant) -> Vec<Violation> {
+        loop {
+            match self.staging.try_lock() {
+                Ok(mut staging) => break staging.look(),
+                // A panic aborts this program.
+                Err(TryLockError::Poisoned(staging)) => break staging.into_inner().look(),
+                Err(TryLockError::WouldBlock) if Instant::now() >= deadline => break,
+                Err(TryLockError::WouldBlock) => thread::sleep(LOCK_INTERVAL),
+            }
+        }
+        self.journal.rest()
+    }
+}
+
+fn held(staging: &Mutex<Staging>) -> MutexGuard<'_, Staging> {
+    staging.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The supervisor does not end before the guard; if it does, the guard ends.
@@ -139,7 +171,8 @@ struct State {
     trial: Rules,
     programs: Option<Programs>,
     settings: Settings,
-    staging: Staging,
+    /// The session looks at it once, at the end.
+    staging: Arc<Mutex<Staging>>,
     waiting: Waiting,
     journal: Arc<Journal>,
     socket: OwnedFd,
@@ -158,7 +191,7 @@ impl State {
             return;
         }
         loop {
-            let timeout = if self.waiting.is_empty() {
+            let timeout = if self.waiting.is_empty() && held(&self.staging).is_empty() {
                 PollTimeout::NONE
             } else {
                 PollTimeout::from(waiting::LOOK_INTERVAL_MS)
@@ -167,16 +200,20 @@ impl State {
             let listeners = self.listeners.iter();
             entries
                 .extend(listeners.map(|it| PollFd::new(it.descriptor.as_fd(), PollFlags::POLLIN)));
-            match poll(&mut entries, timeout) {
-                Ok(_) | Err(Errno::EINTR) => {}
+            let quiet = match poll(&mut entries, timeout) {
+                Ok(count) => count == 0,
+                Err(Errno::EINTR) => false,
                 Err(_) => return,
-            }
+            };
             let happened: Vec<PollFlags> = entries
                 .iter()
                 .map(|entry| entry.revents().unwrap_or(PollFlags::empty()))
                 .collect();
             drop(entries);
             self.waiting.look();
+            if quiet || happened.iter().any(|it| it.contains(PollFlags::POLLHUP)) {
+                held(&self.staging).look();
+            }
             let (new, calls) = happened
                 .split_first()
                 .map_or((false, &[][..]), |(new, calls)| (!new.is_empty(), calls));
@@ -224,7 +261,7 @@ impl State {
         };
         let mut parts = call::Parts {
             judged,
-            staging: &mut self.staging,
+            staging: &mut held(&self.staging),
             waiting: &mut self.waiting,
             programs: self.programs.as_ref(),
             journal: &self.journal,
@@ -250,8 +287,9 @@ impl State {
             }
             Err(Stop::Errno(errno)) => Reply::Error(errno as i32),
             Err(Stop::Refused(refusal)) => {
+                let refusal = call::completed(&caller, *refusal);
                 self.journal
-                    .record(violation(&caller, *refusal, Evidence::Observed));
+                    .record(violation(&caller, refusal, Evidence::Observed));
                 Reply::Error(libc::EACCES)
             }
         };
@@ -268,14 +306,19 @@ enum Evidence {
 }
 
 fn violation(caller: &Caller<'_>, refusal: Refusal, evidence: Evidence) -> Violation {
-    let who = caller.describe();
+    let name = call::name(caller.call.number);
+    violation_by(caller.describe(), name, refusal, evidence)
+}
+
+/// As [`violation`], by somebody who may be gone.
+fn violation_by(who: Description, call: &str, refusal: Refusal, evidence: Evidence) -> Violation {
     Violation {
         action: refusal.action,
         path: refusal.path,
         other: refusal.other,
         rule: refusal.rule,
         errno: libc::EACCES,
-        call: call::name(caller.call.number).to_owned(),
+        call: call.to_owned(),
         observed: evidence == Evidence::Observed,
         pid: who.pid,
         comm: who.comm,

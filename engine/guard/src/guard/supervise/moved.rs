@@ -4,12 +4,15 @@
 use super::{
     answer::{Stop, refused, undecided},
     bare,
-    install::refresh,
+    install::{read_regular, refresh},
     judged::{Judged, making},
     walk::{Entry, joined, kind, stat_at},
 };
 use kotak_guard::{
-    judge::rules::{Deed, Verdict},
+    judge::{
+        git,
+        rules::{Deed, GitFile, Verdict, components},
+    },
     proto::{FileAction, Rule},
 };
 use nix::{
@@ -32,9 +35,10 @@ pub(super) fn check_moved(judged: &Judged<'_>, old: &Entry, new: &Entry) -> Resu
     let (old_path, new_path) = (old.path(), new.path());
     let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let top = openat(&old.dir, old.bare()?.as_c_str(), flags, Mode::empty())?;
+    let depth = components(&new_path).count();
     for protected in judged.rules.protected_below(&new_path) {
-        let rest = protected.get(new_path.len()..).unwrap_or_default();
-        if is_occupied(top.as_fd(), rest)? {
+        // The directory may be written otherwise, see `Rules::protected_below`.
+        if is_occupied(top.as_fd(), components(protected).skip(depth))? {
             let rule = Rule::Protected(protected.to_vec());
             return Err(refused(FileAction::Rename, new_path, rule));
         }
@@ -46,15 +50,26 @@ pub(super) fn check_moved(judged: &Judged<'_>, old: &Entry, new: &Entry) -> Resu
     if old_git.is_none()
         && new_git.is_none()
         && !judged.rules.depends_on_place(&old_path, &new_path)
+        && !judged.rules.can_hold_names(&old_path)
     {
         return Ok(());
     }
     let old_path = old_git.unwrap_or(old_path);
     let judged_path = new_git.as_ref().unwrap_or(&new_path);
-    check_tree(judged, &top, &old_path, judged_path, &new_path)
+    let moves = Moves {
+        old: old_path,
+        new: judged_path.clone(),
+        real: new_path.clone(),
+    };
+    let mut search = Search {
+        judged,
+        names: 0,
+        moves_away: true,
+    };
+    search.below(top.as_fd(), &moves, 0)
 }
 
-/// Judges all that lies below a directory, at `old` until now and from now on at `new`, as git
+/// Judges all that lies below a directory that stays where it is, at `old` until now and from now on at `new`, as git
 /// takes them; `real` is where it really comes.
 pub(super) fn check_tree(
     judged: &Judged<'_>,
@@ -63,7 +78,11 @@ pub(super) fn check_tree(
     new: &[u8],
     real: &[u8],
 ) -> Result<(), Stop> {
-    let mut search = Search { judged, names: 0 };
+    let mut search = Search {
+        judged,
+        names: 0,
+        moves_away: false,
+    };
     let moves = Moves {
         old: old.to_vec(),
         new: new.to_vec(),
@@ -73,11 +92,11 @@ pub(super) fn check_tree(
 }
 
 /// Whether something stands at a path below a directory, or stands in its way.
-fn is_occupied(top: BorrowedFd<'_>, rest: &[u8]) -> Result<bool, Stop> {
-    let mut names = rest
-        .split(|byte| *byte == b'/')
-        .filter(|name| !name.is_empty())
-        .peekable();
+fn is_occupied<'a>(
+    top: BorrowedFd<'_>,
+    rest: impl Iterator<Item = &'a [u8]>,
+) -> Result<bool, Stop> {
+    let mut names = rest.peekable();
     let mut here: Option<OwnedFd> = None;
     while let Some(name) = names.next() {
         let dir = here.as_ref().map_or(top, AsFd::as_fd);
@@ -96,6 +115,9 @@ fn is_occupied(top: BorrowedFd<'_>, rest: &[u8]) -> Result<bool, Stop> {
 struct Search<'a> {
     judged: &'a Judged<'a>,
     names: u32,
+    /// Whether it is moved away: what matches a filename rule is then renamed with it, and its
+    /// directory could come back with other content.
+    moves_away: bool,
 }
 
 impl Search<'_> {
@@ -112,6 +134,12 @@ impl Search<'_> {
             let moves = moves.below(&name);
             let deed = making(&found);
             let refused = |rule| refused(FileAction::Rename, moves.real.clone(), rule);
+            if self.moves_away
+                && let Verdict::Refuse(rule @ Rule::Name(_)) =
+                    self.judged.rules.verdict(&moves.old, Deed::MoveAway)
+            {
+                return Err(refused(rule));
+            }
             match self
                 .judged
                 .rules
@@ -119,6 +147,12 @@ impl Search<'_> {
             {
                 Verdict::Allow => {}
                 Verdict::Refuse(rule) => return Err(refused(rule)),
+                Verdict::Content(GitFile::Config)
+                    if self.judged.verdict(&moves.old, deed)
+                        == Verdict::Content(GitFile::Config) =>
+                {
+                    recheck(dir, &name, &moves)?.map_err(refused)?;
+                }
                 Verdict::Content(file) => {
                     refresh(self.judged, dir, &name, file, &moves.new)?.map_err(refused)?;
                 }
@@ -185,11 +219,22 @@ impl Moves {
         let rules = judged.rules;
         let is_new = rules.is_judged(&self.new) && !rules.is_judged(&self.old);
         let mut moves = self.clone();
-        if is_new && !rules.is_in_git(&self.new) && bare::is_git_directory_of(names) {
+        if is_new && rules.can_be_bare(&self.new) && bare::is_git_directory_of(names) {
             moves.new = joined(&self.new, b".git");
         }
         moves
     }
+}
+
+/// A configuration that was judged where it stood is judged where it comes. Nobody can write to it
+/// past the guard, so it needs no copy.
+fn recheck(dir: BorrowedFd<'_>, name: &[u8], moves: &Moves) -> Result<Result<(), Rule>, Stop> {
+    let Some(present) = read_regular(dir, name)? else {
+        return Ok(Ok(()));
+    };
+    let from: Vec<&[u8]> = components(&moves.old).collect();
+    let to: Vec<&[u8]> = components(&moves.new).collect();
+    Ok(git::config_move(&present.bytes, &from, &to).map_err(Rule::Git))
 }
 
 fn too_much() -> Stop {

@@ -144,6 +144,8 @@ fn unnamed(
             openat(&entry.dir, entry.bare()?.as_c_str(), flags, Mode::empty())?
         }
     };
+    // What is made gets its name, if any, where that is judged; but not in another sandbox.
+    judged.settings.mounts.path_of(dir.as_fd())?;
     set_umask(caller)?;
     let flags = (wish.flags & !libc::O_NOFOLLOW) | libc::O_CLOEXEC;
     let opened = open_as_given(dir.as_fd(), c".", flags, wish.mode)?;
@@ -200,8 +202,12 @@ fn open_present(
         return Ok(wish.descriptor(opened));
     }
     let mut flags = wish.flags | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
-    if wish.has(libc::O_CREAT) && !may_make_instead(judged, entry)? {
-        flags &= !libc::O_CREAT;
+    if wish.has(libc::O_CREAT) {
+        if may_make_instead(judged, entry)? {
+            set_umask(caller)?;
+        } else {
+            flags &= !libc::O_CREAT;
+        }
     }
     let may_wait = !wish.has(libc::O_NONBLOCK);
     if may_wait && is_waited_for(found, wish) {
@@ -226,7 +232,9 @@ fn open_present(
             judged.content_of(&now, &entry.path(), FileAction::WriteData)?;
         }
     }
-    clear_nonblock(opened.as_fd(), wish)?;
+    if !wish.has(libc::O_NONBLOCK) {
+        clear_nonblock(opened.as_fd())?;
+    }
     Ok(wish.descriptor(opened))
 }
 
@@ -268,7 +276,9 @@ fn open_thing(
         }
         other => other?,
     };
-    clear_nonblock(opened.as_fd(), wish)?;
+    if !wish.has(libc::O_NONBLOCK) {
+        clear_nonblock(opened.as_fd())?;
+    }
     Ok(wish.descriptor(opened))
 }
 
@@ -344,12 +354,10 @@ fn wait_for(
 }
 
 /// Of what F_SETFL sets, only what was asked for stays. `O_ASYNC` means nothing to open(2).
-fn clear_nonblock(opened: BorrowedFd<'_>, wish: Wish) -> Result<(), Errno> {
-    if wish.has(libc::O_NONBLOCK) {
-        return Ok(());
-    }
-    let flags = OFlag::from_bits_retain(wish.flags & !libc::O_ASYNC);
-    fcntl(opened, FcntlArg::F_SETFL(flags)).map(drop)
+/// Makes what was opened without waiting wait like any other.
+pub(super) fn clear_nonblock(opened: BorrowedFd<'_>) -> Result<(), Errno> {
+    let flags = OFlag::from_bits_retain(fcntl(opened, FcntlArg::F_GETFL)?);
+    fcntl(opened, FcntlArg::F_SETFL(flags - OFlag::O_NONBLOCK)).map(drop)
 }
 
 /// `/dev/tty`, which is another's for everybody.
@@ -380,17 +388,16 @@ pub(super) fn truncate(caller: &Caller<'_>, judged: &Judged<'_>) -> Result<Answe
             if entry.slash {
                 return Err(Errno::ENOTDIR.into());
             }
-            judged.content_of(&found, &entry.path(), FileAction::WriteData)?;
-            match judged.verdict(&entry.path(), Deed::Write) {
+            let (path, action) = (entry.path(), FileAction::WriteData);
+            judged.content_of(&found, &path, action)?;
+            match judged.verdict_on(entry.file_system, &path, Deed::Write, action)? {
                 Verdict::Allow => {}
                 Verdict::Content(_) => {
                     let reason = "a file of git's that is cut off in place";
                     let rule = Rule::Git(reason.to_owned());
-                    return Err(refused(FileAction::WriteData, entry.path(), rule));
+                    return Err(refused(action, path, rule));
                 }
-                Verdict::Refuse(rule) => {
-                    return Err(refused(FileAction::WriteData, entry.path(), rule));
-                }
+                Verdict::Refuse(rule) => return Err(refused(action, path, rule)),
             }
             let pinned = pin(&entry)?;
             same(&fstat(&pinned)?, &found).map_err(|_| undecided("it changes all the time"))?;

@@ -1,14 +1,18 @@
 //! Files of git's that a program opens for writing. It gets a descriptor for a copy in memory, at
 //! a number whose close(2) waits for the guard; then the copy is judged, and put in place if it is
-//! harmless. What is not closed so, or is written later, never gets there.
+//! harmless. What is not closed so, or is written later, never gets there; the first is told.
 
 use super::{
-    answer::{Answer, Stop, refused, undecided},
-    caller::{Caller, own_path},
+    Evidence,
+    answer::{Answer, Refusal, Stop, refused, undecided},
+    call::name,
+    caller::{Caller, Description, own_path},
     install::{judge, put, read_all, read_regular},
+    journal::Journal,
     judged::Judged,
     open::node,
     sys::open_as_given,
+    violation_by,
     walk::Entry,
 };
 use kotak_guard::{
@@ -25,15 +29,20 @@ use nix::{
 use std::{
     fs::{self, File},
     io::{Seek, SeekFrom, Write},
+    mem,
     os::fd::{AsFd, OwnedFd},
+    sync::Arc,
 };
 
 /// Most files that are being written at once.
 const MOST_STAGED: usize = 256;
 
 /// The copies that are being written.
-#[derive(Debug, Default)]
-pub(super) struct Staging(Vec<Staged>);
+#[derive(Debug)]
+pub(super) struct Staging {
+    staged: Vec<Staged>,
+    journal: Arc<Journal>,
+}
 
 #[derive(Debug)]
 struct Staged {
@@ -44,9 +53,55 @@ struct Staged {
     entry: Entry,
     file: GitFile,
     mode: u32,
+    /// Who opened it, and by which call.
+    who: Description,
+    call: &'static str,
 }
 
 impl Staging {
+    pub(super) fn new(journal: Arc<Journal>) -> Self {
+        Self {
+            staged: Vec::new(),
+            journal,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.staged.is_empty()
+    }
+
+    /// Lets go of what is closed without a close(2) of its own (by exit, execve, dup2,
+    /// close_range): it is not put in place, and told of where that makes a difference.
+    pub(super) fn look(&mut self) {
+        let (open, lost) = mem::take(&mut self.staged)
+            .into_iter()
+            .partition(Staged::is_open);
+        self.staged = open;
+        lost.into_iter().for_each(|staged| self.tell_lost(staged));
+    }
+
+    fn tell_lost(&self, staged: Staged) {
+        let present = read_regular(staged.entry.dir.as_fd(), &staged.entry.name);
+        let written = staged.content();
+        // What cannot be told is told.
+        if let (Ok(Some(present)), Ok(written)) = (&present, &written)
+            && present.bytes == *written
+        {
+            return;
+        }
+        let reason = "a file of git's that was not put in place: it was not closed by close(2) in \
+                      the program that opened it";
+        let refusal = Refusal {
+            action: FileAction::WriteData,
+            path: staged.entry.path(),
+            other: None,
+            rule: Rule::Git(reason.to_owned()),
+        };
+        let (who, call) = (staged.who, staged.call);
+        self.journal
+            .record(violation_by(who, call, refusal, Evidence::Observed));
+    }
+
     /// A descriptor for a copy, and the number that it is to have.
     pub(super) fn open(
         &mut self,
@@ -56,15 +111,14 @@ impl Staging {
         keep: bool,
         (flags, mode): (i32, u32),
     ) -> Result<(OwnedFd, u32), Stop> {
-        self.0.retain(Staged::is_open);
-        if self.0.len() >= MOST_STAGED {
+        self.look();
+        if self.staged.len() >= MOST_STAGED {
             return Err(undecided(
                 "too many files of git's are being written at once",
             ));
         }
         let present = read_regular(entry.dir.as_fd(), &entry.name)?;
-        let memory = memfd_create(c"git", MFdFlags::MFD_CLOEXEC)?;
-        let mut memory = File::from(memory);
+        let mut memory = File::from(memory()?);
         if let (true, Some(present)) = (keep, &present) {
             let copied = memory
                 .write_all(&present.bytes)
@@ -86,7 +140,6 @@ impl Staging {
             file_system: entry.file_system,
         };
         let group = caller.group()?;
-        self.0.retain(|it| (it.group, it.number) != (group, number));
         let staged = Staged {
             group,
             number,
@@ -94,8 +147,10 @@ impl Staging {
             entry,
             file,
             mode: present.map_or(mode & !caller.umask()? & 0o777, |present| present.mode),
+            who: caller.describe(),
+            call: name(caller.call.number),
         };
-        self.0.push(staged);
+        self.staged.push(staged);
         Ok((opened, number))
     }
 
@@ -108,13 +163,14 @@ impl Staging {
         let number = caller.word(0);
         let group = caller.group()?;
         let found = self
-            .0
+            .staged
             .iter()
             .position(|it| (it.group, it.number) == (group, number));
-        let Some(staged) = found.map(|index| self.0.swap_remove(index)) else {
+        let Some(staged) = found.map(|index| self.staged.swap_remove(index)) else {
             return Ok(Answer::Continue);
         };
         if !staged.is_open() {
+            self.tell_lost(staged);
             return Ok(Answer::Continue);
         }
         let others = staged.is_open_elsewhere();
@@ -156,15 +212,22 @@ impl Staged {
             })
     }
 
-    fn settle(self, judged: &Judged<'_>) -> Result<(), Stop> {
-        let mut copy = File::from(self.copy);
+    /// What was written so far.
+    fn content(&self) -> Result<Vec<u8>, Stop> {
+        let copy = self.copy.try_clone();
+        let copy = copy.map_err(|_| undecided("the guard has no descriptor left"))?;
+        let mut copy = File::from(copy);
         copy.seek(SeekFrom::Start(0))
             .map_err(|error| undecided(&error.to_string()))?;
-        let bytes = read_all(copy)?;
+        read_all(copy)
+    }
+
+    fn settle(self, judged: &Judged<'_>) -> Result<(), Stop> {
+        let bytes = self.content()?;
         let path = self.entry.path();
         // The directory may have been moved since, and the name be another's by now.
         let now = Entry {
-            dir_path: super::caller::path_of(self.entry.dir.as_fd())?,
+            dir_path: judged.settings.mounts.path_of(self.entry.dir.as_fd())?,
             ..self.entry
         };
         let deed = Deed::MakeFile;
@@ -176,6 +239,19 @@ impl Staged {
             Err(reason) => Err(refused(FileAction::WriteData, path, Rule::Git(reason))),
         }
     }
+}
+
+/// A file in memory that can never be executed, so that no restriction of programs is got round by
+/// it. Without that (before Linux 6.3) no such file is given out.
+fn memory() -> Result<OwnedFd, Stop> {
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::from_bits_retain(libc::MFD_NOEXEC_SEAL);
+    memfd_create(c"git", flags).map_err(|errno| match errno {
+        Errno::EINVAL => undecided(
+            "the kernel has no memory that cannot be executed, in which a file of git's could be \
+             written (Linux 6.3)",
+        ),
+        other => other.into(),
+    })
 }
 
 /// What a process has at a number.

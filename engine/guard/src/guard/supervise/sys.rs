@@ -167,13 +167,15 @@ pub(crate) fn own_directory_and_umask() -> Result<(), Errno> {
     Errno::result(unsafe { libc::unshare(libc::CLONE_FS) }).map(drop)
 }
 
-/// openat(2) with flags and mode as the caller gave them.
+/// openat(2) with flags and mode as the caller gave them, but that no terminal becomes the guard's:
+/// it leads a session that has none.
 pub(crate) fn open_as_given(
     dir: BorrowedFd<'_>,
     name: &CStr,
     flags: i32,
     mode: u32,
 ) -> Result<OwnedFd, Errno> {
+    let flags = flags | libc::O_NOCTTY;
     // SAFETY: a NUL-terminated name and numbers.
     let opened =
         Errno::result(unsafe { libc::openat(dir.as_raw_fd(), name.as_ptr(), flags, mode) })?;
@@ -347,6 +349,38 @@ pub(crate) fn interrupt(thread: i32) {
         // SAFETY: takes numbers only; a thread that is gone gives ESRCH.
         unsafe { libc::syscall(libc::SYS_tgkill, own, thread, CALL_OFF) };
     }
+}
+
+/// What statx(2) tells of a pinned thing.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Placed {
+    /// The number of its mount (`STX_MNT_ID`, Linux 5.8), as in `/proc/self/mountinfo`.
+    pub(crate) mount: Option<u64>,
+    pub(crate) mode: u32,
+    pub(crate) links: u32,
+}
+
+/// Where and what something is.
+pub(crate) fn placed(pinned: BorrowedFd<'_>) -> Result<Placed, Errno> {
+    let mask = libc::STATX_MODE | libc::STATX_TYPE | libc::STATX_NLINK | libc::STATX_MNT_ID;
+    // SAFETY: all-zero is a valid answer.
+    let mut found: libc::statx = unsafe { zeroed() };
+    // SAFETY: an empty name, numbers, and one answer that the kernel fills.
+    Errno::result(unsafe {
+        libc::statx(
+            pinned.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC,
+            mask,
+            &raw mut found,
+        )
+    })?;
+    let is_told = found.stx_mask & libc::STATX_MNT_ID != 0;
+    Ok(Placed {
+        mount: is_told.then_some(found.stx_mnt_id),
+        mode: u32::from(found.stx_mode),
+        links: found.stx_nlink,
+    })
 }
 
 /// setxattr(2) with flags as the caller gave them.

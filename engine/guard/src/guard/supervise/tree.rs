@@ -2,7 +2,7 @@
 
 use super::{
     answer::{Answer, Stop, refused, undecided},
-    caller::{Caller, own_path, path_of},
+    caller::{Caller, own_path},
     install::{Installed, install},
     judged::{Judged, making},
     moved::check_moved,
@@ -17,7 +17,10 @@ use kotak_guard::{
 use nix::{
     errno::Errno,
     fcntl::{AT_FDCWD, AtFlags, OFlag, openat},
-    sys::stat::{FileStat, Mode, fstat},
+    sys::{
+        stat::{FileStat, Mode, fstat},
+        statfs::{FsType, fstatfs},
+    },
     unistd::{UnlinkatFlags, linkat, unlinkat},
 };
 use std::os::fd::{AsFd, OwnedFd};
@@ -88,6 +91,7 @@ pub(super) fn rename(
         (new.dir.as_fd(), &new_name),
         flags,
     )?;
+    ends.stand(&source, target.as_ref(), flags)?;
     Ok(Answer::DONE)
 }
 
@@ -149,6 +153,34 @@ impl Ends<'_> {
         Ok(content)
     }
 
+    /// Looks again at where both directories are by now; if that is somewhere else and not
+    /// permitted, all but what was replaced goes back.
+    fn stand(&self, source: &FileStat, target: Option<&FileStat>, flags: u32) -> Result<(), Stop> {
+        let exchange = flags & libc::RENAME_EXCHANGE;
+        let back = || {
+            let (old, new) = (self.old.bare()?, self.new.bare()?);
+            let flags = if exchange == 0 {
+                libc::RENAME_NOREPLACE
+            } else {
+                exchange
+            };
+            let (from, to) = (self.new.dir.as_fd(), self.old.dir.as_fd());
+            rename_as_given((from, &new), (to, &old), flags)
+        };
+        let judged = self.judged;
+        judged
+            .stands(self.new, making(source), back)
+            .map_err(|stop| self.with_other(stop))?;
+        match target {
+            Some(target) if exchange != 0 => judged
+                .stands(self.old, making(target), back)
+                .map_err(|stop| self.with_other(stop)),
+            _ => judged
+                .stands(self.old, Deed::MoveAway, back)
+                .map_err(|stop| self.with_other(stop)),
+        }
+    }
+
     fn refused(&self, rule: Rule) -> Stop {
         self.with_other(refused(FileAction::Rename, self.new.path(), rule))
     }
@@ -190,7 +222,7 @@ pub(super) fn link(
         let found = entry.stat()?;
         Target::Entry(entry, found)
     };
-    let (pinned, source_path) = pinned_source(source)?;
+    let (pinned, source_path) = pinned_source(judged, source)?;
     let found = fstat(&pinned)?;
     let new = Walk::new(caller, judged.settings).entry(pair.new_dir, &new_path)?;
     if new.is_dots() || new.stat()?.is_some() {
@@ -210,7 +242,9 @@ pub(super) fn link(
         other => other,
     };
     let action = FileAction::Link;
-    judge_source(judged, &found, &source_path).map_err(|stop| with_other(stop, &new.path()))?;
+    let file_system = fstatfs(&pinned)?.filesystem_type();
+    judge_source(judged, file_system, &found, &source_path)
+        .map_err(|stop| with_other(stop, &new.path()))?;
     let deed = match kind(&found) {
         libc::S_IFLNK => Deed::MakeSymlink,
         _ => Deed::MakeOther,
@@ -225,15 +259,18 @@ pub(super) fn link(
         new.bare()?.as_c_str(),
         AtFlags::AT_SYMLINK_FOLLOW,
     )?;
+    judged
+        .stands_new(&new, deed)
+        .map_err(|stop| with_other(stop, &source_path))?;
     Ok(Answer::DONE)
 }
 
 /// What gets a further name, pinned, and where it is.
-fn pinned_source(source: Target) -> Result<(OwnedFd, Vec<u8>), Stop> {
+fn pinned_source(judged: &Judged<'_>, source: Target) -> Result<(OwnedFd, Vec<u8>), Stop> {
     match source {
         Target::Thing(thing) => {
             super::walk::not_of_the_guard(thing.as_fd())?;
-            let path = path_of(thing.as_fd())?;
+            let path = judged.settings.mounts.path_of(thing.as_fd())?;
             Ok((thing, path))
         }
         Target::Entry(_, None) => Err(Errno::ENOENT.into()),
@@ -252,13 +289,18 @@ fn pinned_source(source: Target) -> Result<(OwnedFd, Vec<u8>), Stop> {
 }
 
 /// A further name must not take a file from under its rule.
-fn judge_source(judged: &Judged<'_>, found: &FileStat, path: &[u8]) -> Result<(), Stop> {
+fn judge_source(
+    judged: &Judged<'_>,
+    file_system: FsType,
+    found: &FileStat,
+    path: &[u8],
+) -> Result<(), Stop> {
     judged.content_of(found, path, FileAction::Link)?;
     if found.st_nlink == 0 {
         // Made without a name.
         return Ok(());
     }
-    match judged.verdict(path, Deed::Write) {
+    match judged.verdict_on(file_system, path, Deed::Write, FileAction::Link)? {
         Verdict::Allow => Ok(()),
         Verdict::Refuse(rule) => Err(refused(FileAction::Link, path.to_vec(), rule)),
         Verdict::Content(_) => Err(refused(

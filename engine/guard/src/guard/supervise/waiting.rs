@@ -1,21 +1,27 @@
 //! Opens that wait for somebody else: the other end of a FIFO, the holder of a lease. Each waits
 //! in a thread of its own, which is called off when the caller is killed, or when a signal would
 //! have ended or stopped the wait.
+//!
+//! Who writes into a FIFO is not waited for inside open(2): a reader that came just after the caller
+//! was killed would meet the guard, and read the end of a file that nobody had written.
 
 use super::{
     answer::{Stop, undecided},
     caller::{Caller, own_path},
+    open::clear_nonblock,
     sys::{Reply, inject, interrupt, open_as_given, reply, still_waits, thread_id},
+    walk::kind,
 };
-use nix::errno::Errno;
+use nix::{errno::Errno, sys::stat::fstat};
 use std::{
     fs,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicI32, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 /// Most opens that wait at once.
@@ -27,6 +33,9 @@ const STACK: usize = 64 * 1024;
 /// The kernel's `ERESTARTSYS`: the signal is taken, and then the call starts again, or fails with
 /// EINTR where a handler was set up so.
 const RESTART: i32 = 512;
+
+/// Between two looks for a reader of a FIFO.
+const READER_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Milliseconds between two looks at who still waits.
 pub(super) const LOOK_INTERVAL_MS: u16 = 20;
@@ -113,14 +122,31 @@ impl Waiting {
 fn wait(listener: &OwnedFd, id: u64, pinned: &OwnedFd, flags: i32, cloexec: bool, shared: &Shared) {
     shared.thread.store(thread_id(), Ordering::Release);
     let listener = listener.as_fd();
+    let looks = is_write_to_fifo(pinned.as_fd(), flags);
+    let as_opened = if looks {
+        flags | libc::O_CLOEXEC | libc::O_NONBLOCK
+    } else {
+        flags | libc::O_CLOEXEC
+    };
     let answer = loop {
         if shared.called_off.load(Ordering::Acquire) {
             break Reply::Error(RESTART);
         }
+        if looks && !still_waits(listener, id) {
+            return;
+        }
         let opened = own_path(pinned.as_fd())
-            .and_then(|path| open_as_given(pinned.as_fd(), &path, flags | libc::O_CLOEXEC, 0));
+            .and_then(|path| open_as_given(pinned.as_fd(), &path, as_opened, 0))
+            .and_then(|opened| {
+                if looks {
+                    clear_nonblock(opened.as_fd())?;
+                }
+                Ok(opened)
+            });
         match opened {
             Err(Errno::EINTR) => {}
+            // No reader yet.
+            Err(Errno::ENXIO) if looks => thread::sleep(READER_INTERVAL),
             Err(errno) => break Reply::Error(errno as i32),
             Ok(opened) => {
                 let injected = inject(listener, id, opened.as_fd(), None, cloexec);
@@ -136,18 +162,58 @@ fn wait(listener: &OwnedFd, id: u64, pinned: &OwnedFd, flags: i32, cloexec: bool
     let _ = reply(listener, id, answer);
 }
 
-/// Whether a thread has a signal that it neither blocks nor ignores (proc_pid_status(5)): one that
-/// it handles, or that stops it.
+/// fifo(7): without a reader, such an open fails with ENXIO where it may not wait.
+fn is_write_to_fifo(pinned: BorrowedFd<'_>, flags: i32) -> bool {
+    flags & libc::O_ACCMODE == libc::O_WRONLY
+        && fstat(pinned).is_ok_and(|found| kind(&found) == libc::S_IFIFO)
+}
+
+/// Whether a thread has a signal that it neither blocks nor ignores: one that it handles, or that
+/// stops it.
 fn has_signal(tid: i32) -> bool {
-    fs::read_to_string(format!("/proc/{tid}/status"))
-        .ok()
-        .and_then(|text| {
-            let set = |name: &str| {
-                let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-                u64::from_str_radix(line.trim(), 16).ok()
-            };
-            let pending = set("SigPnd:")? | set("ShdPnd:")?;
-            Some(pending & !set("SigBlk:")? & !set("SigIgn:")? != 0)
-        })
-        .unwrap_or(false)
+    fs::read_to_string(format!("/proc/{tid}/status")).is_ok_and(|text| takes_signal(&text))
+}
+
+/// By proc_pid_status(5). A signal for the process may be taken by any of its threads: only one that
+/// is alone is sure to take it. Were another to, this one's call would end with what only the
+/// kernel may see.
+fn takes_signal(status: &str) -> bool {
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.map(str::trim)
+    };
+    let set = |name: &str| u64::from_str_radix(field(name)?, 16).ok();
+    let pending = || {
+        let own = set("SigPnd:")?;
+        let pending = match field("Threads:")? {
+            "1" => own | set("ShdPnd:")?,
+            _ => own,
+        };
+        Some(pending & !set("SigBlk:")? & !set("SigIgn:")?)
+    };
+    pending().is_some_and(|pending| pending != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(threads: u32, own: u64, shared: u64) -> String {
+        format!(
+            "Name:\tx\nThreads:\t{threads}\nSigQ:\t1/2\nSigPnd:\t{own:016x}\n\
+             ShdPnd:\t{shared:016x}\nSigBlk:\t{:016x}\nSigIgn:\t{:016x}\nSigCgt:\t0\n",
+            2, 4
+        )
+    }
+
+    #[test]
+    fn a_signal_counts_only_for_who_is_sure_to_take_it() {
+        assert!(takes_signal(&status(1, 8, 0)));
+        assert!(takes_signal(&status(1, 0, 8)));
+        assert!(takes_signal(&status(2, 8, 0)));
+        assert!(!takes_signal(&status(2, 0, 8)));
+        // Blocked and ignored.
+        assert!(!takes_signal(&status(1, 6, 6)));
+        assert!(!takes_signal("Threads:\t1\nSigPnd:\t8\n"));
+    }
 }

@@ -10,6 +10,7 @@
 use super::{
     answer::{Stop, undecided},
     caller::{Caller, PIN},
+    mounts::Mounts,
 };
 use nix::{
     errno::Errno,
@@ -64,6 +65,21 @@ pub(super) enum Target {
     Entry(Entry, Option<FileStat>),
     /// A thing by itself, pinned: the end of a magic link.
     Thing(OwnedFd),
+}
+
+impl Target {
+    /// With `.` and `..` as what they are: a directory that has a name elsewhere.
+    pub(super) fn without_dots(self) -> Result<Self, Errno> {
+        match self {
+            Self::Entry(entry, _) if entry.is_dots() => {
+                let flags = PIN | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
+                let name = entry.name.as_slice();
+                let found = openat(&entry.dir, name, flags, Mode::empty())?;
+                Ok(Self::Thing(found))
+            }
+            other => Ok(other),
+        }
+    }
 }
 
 impl Entry {
@@ -141,6 +157,7 @@ pub(super) struct Settings {
     /// (`fs.protected_symlinks`, proc_sys_fs(5)).
     protected_symlinks: bool,
     uid: u32,
+    pub(super) mounts: Mounts,
 }
 
 impl Settings {
@@ -151,6 +168,7 @@ impl Settings {
             // Unknown is on.
             protected_symlinks: !setting.is_ok_and(|text| text.starts_with(b"0")),
             uid: nix::unistd::geteuid().as_raw(),
+            mounts: Mounts::read()?,
         })
     }
 }
@@ -209,14 +227,16 @@ impl<'a> Walk<'a> {
         if name.len() > NAME_BYTES {
             return Err(Errno::ENAMETOOLONG.into());
         }
-        let dir_path = super::caller::path_of(dir.as_fd())?;
-        Ok(Entry {
+        let dir_path = self.settings.mounts.path_of(dir.as_fd())?;
+        let entry = Entry {
             dir,
             dir_path,
             name: name.to_vec(),
             slash,
             file_system,
-        })
+        };
+        self.caller.means(&entry.path());
+        Ok(entry)
     }
 
     /// The directory at the end of a way, which is empty or ends in a slash.
@@ -425,7 +445,7 @@ pub(super) fn not_of_the_guard(found: BorrowedFd<'_>) -> Result<(), Errno> {
     if !is_procfs(found)? {
         return Ok(());
     }
-    let path = super::caller::path_of(found)?;
+    let path = super::caller::text_of(found)?;
     let Some(below) = path.strip_prefix(b"/proc") else {
         return Err(Errno::EACCES);
     };

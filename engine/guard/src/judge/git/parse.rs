@@ -113,6 +113,9 @@ impl Input<'_> {
                 (_, byte) => last = byte,
             }
         }
+        if last == b'\\' {
+            return Err("a backslash at the end of the file");
+        }
         Ok(())
     }
 
@@ -196,8 +199,9 @@ impl Input<'_> {
                 }
                 Some(b'"') => quoted = !quoted,
                 Some(b'\\') => match self.next()? {
-                    // The end of the file counts as an end of line.
-                    None | Some(b'\n') => {}
+                    Some(b'\n') => {}
+                    // Git ends the value there; whatever is added would go on with it.
+                    None => return Err("a backslash at the end of the file"),
                     Some(b'n') => value.push(b'\n'),
                     Some(b't') => value.push(b'\t'),
                     Some(b'b') => value.push(0x08),

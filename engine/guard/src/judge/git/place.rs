@@ -25,7 +25,8 @@ pub enum GitPlace {
     /// What can make git act and no present git writes: `commondir` elsewhere, and remotes that
     /// are files.
     Never,
-    /// Objects, references and their logs: no git directory can be there, whatever it holds.
+    /// Objects, references and their logs. In those of a submodule, which may be the end of
+    /// another's name, what makes git act is judged all the same.
     Data,
     /// Anything else in a git directory.
     Inside,
@@ -47,7 +48,7 @@ impl GitPlace {
 pub fn place(components: &[&[u8]]) -> GitPlace {
     let found = components.iter().position(|name| is(name, ".git"));
     match found.and_then(|at| components.get(at + 1..)) {
-        Some(below) => git_dir(below, Around::Repository),
+        Some(below) => git_dir(below, Around::Repository, Data::Certain),
         None => outside(components),
     }
 }
@@ -65,8 +66,18 @@ enum Around {
     Unknown,
 }
 
+/// Whether what is called `refs`, `logs` or `objects` is data and nothing else.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Data {
+    /// No git directory of git's own making lies in it. One that is called `.git` is judged anew,
+    /// and one that is not as a bare repository.
+    Certain,
+    /// Below `modules/`: a submodule may be called `a/refs`, and then this is its git directory.
+    Doubtful,
+}
+
 /// A path below a git directory.
-fn git_dir(below: &[&[u8]], around: Around) -> GitPlace {
+fn git_dir(below: &[&[u8]], around: Around, data: Data) -> GitPlace {
     let [first, rest @ ..] = below else {
         return match around {
             Around::Repository => GitPlace::Gitlink,
@@ -75,24 +86,32 @@ fn git_dir(below: &[&[u8]], around: Around) -> GitPlace {
     };
     // Exemptions hold for the exact name only, restrictions for whatever may be taken for it.
     match (*first, rest) {
-        (b"refs" | b"logs" | b"objects", _) if around != Around::Unknown => return GitPlace::Data,
+        (b"refs" | b"logs" | b"objects", _) if around != Around::Unknown => {
+            return match data {
+                Data::Certain => certain_data(rest),
+                Data::Doubtful => doubtful_data(rest),
+            };
+        }
+        // No submodule or work tree: a repository there.
+        (b"modules", [name, rest @ ..]) if is(name, ".git") => {
+            return git_dir(rest, Around::Repository, Data::Doubtful);
+        }
+        (b"worktrees", [name, rest @ ..]) if is(name, ".git") => {
+            return git_dir(rest, Around::Repository, data);
+        }
         (b"modules", [_name, rest @ ..]) if around != Around::Unknown => {
-            return git_dir(rest, Around::Module);
+            return git_dir(rest, Around::Module, Data::Doubtful);
         }
         (b"worktrees", [_name, rest @ ..]) if around != Around::Unknown => {
-            return git_dir(rest, Around::Worktree);
+            return git_dir(rest, Around::Worktree, data);
         }
         _ => {}
     }
     let last = rest.is_empty();
     if is(first, "hooks") {
-        match rest {
-            [] => GitPlace::HooksDir,
-            [name] if name.ends_with(b".sample") => GitPlace::HookSample,
-            _ => GitPlace::Hook,
-        }
+        hooks(rest)
     } else if is(first, ".git") {
-        git_dir(rest, Around::Repository)
+        git_dir(rest, Around::Repository, data)
     } else if last && (is(first, "config") || is(first, "config.worktree")) {
         GitPlace::Config
     } else if last && is(first, "commondir") {
@@ -108,7 +127,47 @@ fn git_dir(below: &[&[u8]], around: Around) -> GitPlace {
             Around::Module => Around::Module,
             Around::Repository | Around::Worktree | Around::Unknown => Around::Unknown,
         };
-        git_dir(rest, around)
+        git_dir(rest, around, data)
+    }
+}
+
+/// A path below `hooks`.
+fn hooks(below: &[&[u8]]) -> GitPlace {
+    match below {
+        [] => GitPlace::HooksDir,
+        [name] if name.ends_with(b".sample") => GitPlace::HookSample,
+        _ => GitPlace::Hook,
+    }
+}
+
+/// A path below `refs`, `logs` or `objects`. Git puts no `.git` there, as no reference has a
+/// component that begins with a dot (git-check-ref-format(1)); but it would use one.
+fn certain_data(below: &[&[u8]]) -> GitPlace {
+    let nested = below.iter().position(|name| is(name, ".git"));
+    match nested.and_then(|at| below.get(at + 1..)) {
+        Some(rest) => git_dir(rest, Around::Repository, Data::Certain),
+        None => GitPlace::Data,
+    }
+}
+
+/// A path below `refs`, `logs` or `objects` that may be the end of a submodule's name. What makes
+/// git act is judged by its name at every depth, so a submodule has no branch called `hooks`. But
+/// `remotes` stays data, which every clone has in `refs`.
+fn doubtful_data(below: &[&[u8]]) -> GitPlace {
+    let [first, rest @ ..] = below else {
+        return GitPlace::Data;
+    };
+    let last = rest.is_empty();
+    if is(first, "hooks") {
+        hooks(rest)
+    } else if is(first, ".git") {
+        git_dir(rest, Around::Repository, Data::Doubtful)
+    } else if last && (is(first, "config") || is(first, "config.worktree")) {
+        GitPlace::Config
+    } else if last && is(first, "commondir") {
+        GitPlace::Never
+    } else {
+        doubtful_data(rest)
     }
 }
 

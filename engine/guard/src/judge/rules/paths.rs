@@ -1,8 +1,8 @@
 //! Paths as bytes: which root one lies in, and what is protected.
 
-use super::{Deed, RulesError};
+use super::{Deed, RulesError, plain};
 use crate::proto::Rule;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Every prefix of a path that is one of its ancestors or itself, longest first; `/` is the last.
 pub(super) fn prefixes(path: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -75,10 +75,12 @@ impl Zones {
     }
 }
 
-/// Protected paths and their ancestors.
+/// Protected paths and their ancestors, by what names are compared by: a directory without regard
+/// to case holds a protected path in whatever case.
 #[derive(Debug)]
 pub(super) struct Protected {
-    paths: BTreeSet<Vec<u8>>,
+    /// Each with what it was written as.
+    paths: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Below the root that the protected path lies in, each with one of the paths.
     ancestors: HashMap<Vec<u8>, Vec<u8>>,
 }
@@ -91,13 +93,14 @@ impl Protected {
                 if roots.iter().any(|root| root == dir) {
                     break;
                 }
-                ancestors
-                    .entry(dir.to_vec())
-                    .or_insert_with(|| path.clone());
+                ancestors.entry(plain(dir)).or_insert_with(|| path.clone());
             }
         }
         Ok(Self {
-            paths: paths.iter().cloned().collect(),
+            paths: paths
+                .iter()
+                .map(|path| (plain(path), path.clone()))
+                .collect(),
             ancestors,
         })
     }
@@ -106,7 +109,8 @@ impl Protected {
         if self.paths.is_empty() {
             return None;
         }
-        if let Some(found) = prefixes(path).find_map(|prefix| self.paths.get(prefix)) {
+        let path = plain(path);
+        if let Some(found) = prefixes(&path).find_map(|prefix| self.paths.get(prefix)) {
             return Some(Rule::Protected(found.clone()));
         }
         match deed {
@@ -118,12 +122,18 @@ impl Protected {
             | Deed::Permit
             | Deed::Unlink
             | Deed::RemoveDirectory
-            | Deed::MoveAway => self.ancestors.get(path).cloned().map(Rule::Ancestor),
+            | Deed::MoveAway => self.ancestors.get(&path).cloned().map(Rule::Ancestor),
         }
     }
 
+    /// As they were written.
     pub(super) fn below<'a>(&'a self, dir: &[u8]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        strictly_below(&self.paths, dir)
+        let prefix = with_slash(&plain(dir));
+        self.paths
+            .range(prefix.clone()..)
+            .take_while(move |(path, _)| path.starts_with(&prefix))
+            .filter(|(path, _)| path.len() > 1)
+            .map(|(_, written)| written.as_slice())
     }
 }
 
@@ -132,13 +142,17 @@ fn strictly_below<'a>(
     set: &'a BTreeSet<Vec<u8>>,
     dir: &[u8],
 ) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-    let mut start = dir.to_vec();
-    if start.last() != Some(&b'/') {
-        start.push(b'/');
-    }
-    let prefix = start.clone();
-    set.range(start..)
+    let prefix = with_slash(dir);
+    set.range(prefix.clone()..)
         .take_while(move |path| path.starts_with(&prefix))
         .filter(|path| path.len() > 1)
         .map(Vec::as_slice)
+}
+
+fn with_slash(dir: &[u8]) -> Vec<u8> {
+    let mut dir = dir.to_vec();
+    if dir.last() != Some(&b'/') {
+        dir.push(b'/');
+    }
+    dir
 }

@@ -161,6 +161,35 @@ fn protected_paths_hold_whether_they_exist_and_their_ancestors_stay() {
 }
 
 #[test]
+fn a_protected_path_is_protected_in_every_case() {
+    let fish = b"/home/u/.config/fish".to_vec();
+    for path in [
+        "/home/u/.config/Fish",
+        "/home/u/.CONFIG/fi\u{17f}h/x",
+        "/home/u/.config/\u{fb01}sh",
+    ] {
+        for deed in ALL {
+            let refused = Verdict::Refuse(Rule::Protected(fish.clone()));
+            assert_eq!(verdict(path, deed), refused, "{path}");
+        }
+    }
+    let ancestor = Verdict::Refuse(Rule::Ancestor(fish.clone()));
+    assert_eq!(verdict("/home/u/.Config", Deed::MakeSymlink), ancestor);
+    assert_eq!(
+        verdict("/home/u/.Config", Deed::MakeDirectory),
+        Verdict::Allow
+    );
+    assert_eq!(
+        verdict("/home/u/.Config/fis", Deed::MakeFile),
+        Verdict::Allow
+    );
+    let rules = rules();
+    let below: Vec<&[u8]> = rules.protected_below(b"/home/u/.CONFIG").collect();
+    assert_eq!(below, [fish.as_slice()]);
+    assert_eq!(rules.protected_below(b"/home/u/.conf").count(), 0);
+}
+
+#[test]
 fn what_makes_git_run_programs_is_refused_or_judged_by_content() {
     let config = Verdict::Content(GitFile::Config);
     for deed in [Deed::MakeFile, Deed::Write] {
@@ -214,6 +243,28 @@ fn what_makes_git_run_programs_is_refused_or_judged_by_content() {
 }
 
 #[test]
+fn a_file_on_its_way_to_its_place_is_nobodys() {
+    for path in [
+        "/ws/.git/.kotak-git-1",
+        "/ws/.Kotak-Git-1-2",
+        "/ws/a.git/.kotak-git-",
+    ] {
+        for deed in ALL {
+            // One that was left behind can be taken away.
+            let permitted = deed == Deed::Unlink;
+            assert_eq!(is_refused_by_git(path, deed), !permitted, "{path} {deed:?}");
+        }
+    }
+    assert_eq!(verdict("/ws/.kotak-gi", Deed::MakeFile), Verdict::Allow);
+    let without = Rules::new(&FileRules {
+        git: false,
+        ..file_rules()
+    });
+    let found = without.unwrap().verdict(b"/ws/.kotak-git-1", Deed::Write);
+    assert_eq!(found, Verdict::Allow);
+}
+
+#[test]
 fn what_moves_along_is_judged_where_it_was_and_where_it_comes() {
     let rules = rules();
     let moved =
@@ -235,10 +286,9 @@ fn what_moves_along_is_judged_where_it_was_and_where_it_comes() {
     );
     let config = Verdict::Content(GitFile::Config);
     assert_eq!(moved("/ws/g/config", "/ws/.git/config"), config);
-    assert_eq!(
-        moved("/ws/a/.git/config", "/ws/b/.git/config"),
-        Verdict::Allow
-    );
+    // What it may name depends on where it stands.
+    assert_eq!(moved("/ws/a/.git/config", "/ws/b/.git/config"), config);
+    assert_eq!(moved("/ws/a/.git", "/ws/b/.git"), Verdict::Allow);
     assert!(matches!(
         moved("/ws/g/hooks/x", "/ws/.git/hooks/x"),
         Verdict::Refuse(Rule::Git(_))

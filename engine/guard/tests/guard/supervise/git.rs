@@ -1,7 +1,7 @@
 //! Git inside: everyday work goes on, and nothing that makes git run a program is left behind.
 
 use crate::harness::{Output, User, Workspace, users};
-use kotak_guard::proto::{ExitStatus, Rule};
+use kotak_guard::proto::{Event, ExitStatus, FileAction, Request, Rule};
 use std::fs;
 
 fn every_user(test: impl Fn(User)) {
@@ -104,6 +104,9 @@ fn hooks_and_settings_that_run_programs_are_refused_in_every_way() {
             "mkdir k2 && echo 'gitdir: ../evil' > k2/.git",
             "mkdir k3 && echo 'gitdir: /tmp/x/.git' > k3/.git",
             "mkdir k4 && mkfifo k4/.git",
+            "mkdir k5 && echo 'gitdir: ../missing/.git/modules/x' > fk5 && mv fk5 k5/.git",
+            "mkdir k6 && ln -s ../r k6/way && echo 'gitdir: way/.git' > fk6 && mv fk6 k6/.git",
+            "mkdir k7 && echo 'gitdir: ../k7/x/../../r/.git' > fk7 && mv fk7 k7/.git",
             "mkdir -p r/.git/worktrees/w && echo /evil > r/.git/worktrees/w/commondir",
         ] {
             // A shell does not tell that closing what it redirected to has failed.
@@ -155,6 +158,95 @@ fn who_holds_the_file_that_became_a_configuration_cannot_change_it() {
 }
 
 #[test]
+fn what_is_not_closed_as_it_should_is_not_put_in_place_and_told() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        works(&mut workspace, REPOSITORY);
+        let present = fs::read_to_string(workspace.dir.join("r/.git/config")).unwrap();
+        let range = libc::SYS_close_range;
+        let open = "sysopen(my $f, 'r/.git/config', O_WRONLY|O_APPEND) or die;
+                    syswrite($f, qq([user]\\n)) if $write; require POSIX;";
+        for end in [
+            "POSIX::_exit(0);",
+            "kill 'KILL', $$;",
+            "POSIX::dup2(0, fileno($f));",
+            "exec 'true';",
+            &format!("syscall({range}, fileno($f), fileno($f), 0) == 0 or die;"),
+        ] {
+            // In a child: Perl closes what it has.
+            let attempt = |write: u32| {
+                format!(
+                    "my $write = {write}; my $child = fork();
+                     if (!$child) {{ {open} {end} POSIX::_exit(0); }} waitpid($child, 0);"
+                )
+            };
+            // Nothing was written: nothing is lost, and the next that is told is the other.
+            workspace.perl(&attempt(0));
+            workspace.perl(&attempt(1));
+            let told = workspace.violation();
+            assert_eq!(told.path, workspace.path("r/.git/config"), "{end}");
+            assert_eq!((told.call.as_str(), told.count), ("openat", 1), "{end}");
+            assert!(told.executable.unwrap().ends_with("perl"), "{end}");
+            assert!(
+                matches!(&told.rule, Rule::Git(why) if why.contains("not put in place")),
+                "{end}: {:?}",
+                told.rule
+            );
+            let text = fs::read_to_string(workspace.dir.join("r/.git/config")).unwrap();
+            assert_eq!(text, present, "{end}");
+            // Alike ones are counted together for a second.
+            workspace = self::workspace(user);
+            works(&mut workspace, REPOSITORY);
+        }
+    });
+}
+
+#[test]
+fn what_is_being_written_when_the_session_ends_is_told() {
+    every_user(|user| {
+        for _ in 0..5 {
+            let mut workspace = workspace(user);
+            workspace.perl("mkdir '.git';");
+            let script = format!(
+                "chdir('{}'); open(my $f, '>', '.git/config') or die; $| = 1; print 'x'; sleep 99;",
+                workspace.dir.display()
+            );
+            let writer = workspace.guard.exec_silent(&["perl", "-e", &script]);
+            workspace.guard.started(writer);
+            while !workspace.names().contains(".git/told") {
+                workspace.sh("for n in /proc/[0-9]*/fd/1000; do test -e $n && > .git/told; done");
+            }
+            let stop = Request::Shutdown { grace_ms: 0 };
+            workspace.guard.send(&stop, &[]);
+            let mut told = Vec::new();
+            loop {
+                match workspace.guard.receive().unwrap().0 {
+                    Event::Violation(violation) => told.push(violation.path),
+                    Event::Bye => break,
+                    _ => {}
+                }
+            }
+            assert_eq!(told, [workspace.path(".git/config")]);
+        }
+    });
+}
+
+#[test]
+fn what_cannot_be_judged_is_told_with_its_path() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        works(&mut workspace, REPOSITORY);
+        let script = "open(my $f, '>', 'long') or die; print $f '#' x 2000000; close $f;
+                      chdir('r'); print errno(rename('../long', '.git/config'));";
+        assert_eq!(workspace.perl(script), "13");
+        let told = workspace.violation();
+        assert!(matches!(told.rule, Rule::Undecided(_)), "{told:?}");
+        assert_eq!(told.action, FileAction::Rename);
+        assert_eq!(told.path, workspace.path("r/.git/config"));
+    });
+}
+
+#[test]
 fn a_repository_by_another_name_is_judged_as_one() {
     every_user(|user| {
         let mut workspace = workspace(user);
@@ -178,6 +270,10 @@ fn a_repository_by_another_name_is_judged_as_one() {
             "cd b.git && git config core.fsmonitor /x",
             &format!("mkdir -p f/objects f/refs && {evil} > f/config && echo ref: x > f/HEAD"),
             "mkdir -p g/hooks g/objects && echo x > g/hooks/update && echo ref: x > g/HEAD && mkdir g/refs",
+            "mkdir -p j/common/objects j/common/refs j/d && echo ref: x > j/d/HEAD && \
+             echo ../common > j/d/commondir",
+            "mkdir k && echo ref: x > k/HEAD && echo ../j/common > k/c && mv k/c k/commondir",
+            "mkdir l && echo ref: x > l/HEAD && ln -s ../j/common/c l/commondir",
             "mkdir -p i/objects i/o && ln -s /tmp i/hooks && echo ref: x > i/HEAD && mv i/o i/refs",
         ] {
             git(&mut workspace, attempt);
@@ -185,8 +281,108 @@ fn a_repository_by_another_name_is_judged_as_one() {
             assert!(matches!(told.rule, Rule::Git(_)), "{attempt}: {told:?}");
         }
         assert!(!workspace.names().contains("e.git/hooks/update"));
+        for dir in ["j/d", "k", "l"] {
+            let names = workspace.names();
+            assert!(names.contains(&format!("{dir}/HEAD")), "{dir}");
+            assert!(!names.contains(&format!("{dir}/commondir")), "{dir}");
+        }
         let text = fs::read_to_string(workspace.dir.join("b.git/config")).unwrap();
         assert!(text.contains("name = me") && !text.contains("/x"), "{text}");
+    });
+}
+
+#[test]
+fn a_repository_inside_a_git_directory_is_judged_as_one() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        works(&mut workspace, REPOSITORY);
+        // What git itself may have there.
+        works(
+            &mut workspace,
+            "cd r && git branch config && git branch x/hooks/y && git branch objects && \
+             git branch refs/HEAD && git worktree add -q ../hooks && git worktree add -q ../config",
+        );
+        let evil = "printf '[core]\\n\\tfsmonitor = /x\\n'";
+        let bare = |dir: &str| {
+            format!("mkdir -p {dir}/objects {dir}/refs {dir}/hooks && echo ref: x > {dir}/HEAD")
+        };
+        for attempt in [
+            format!("mkdir -p r/.git/refs/.git && {evil} > r/.git/refs/.git/config"),
+            "mkdir -p r/.git/objects/.git/hooks && echo x > r/.git/objects/.git/hooks/update"
+                .to_owned(),
+            "mkdir -p r/.git/logs/x && echo 'gitdir: /tmp/x/.git' > r/.git/logs/x/.git".to_owned(),
+            "echo 'gitdir: /tmp/x/.git' > r/.git/modules/.git || \
+             { mkdir r/.git/modules; echo 'gitdir: /tmp/x/.git' > r/.git/modules/.git; }"
+                .to_owned(),
+            format!("{}; {evil} > r/.git/refs/b/config", bare("r/.git/refs/b")),
+            format!(
+                "{}; echo > r/.git/objects/b/hooks/u",
+                bare("r/.git/objects/b")
+            ),
+            format!(
+                "mkdir -p r/.git/logs/c/refs r/.git/logs/c/objects && \
+                 {evil} > r/.git/logs/c/config && echo ref: x > r/.git/logs/c/HEAD"
+            ),
+            format!("{}; {evil} > r/.git/modules/config", bare("r/.git/modules")),
+            format!("{}; echo > r/.git/modules/hooks/u", bare("r/.git/modules")),
+            format!(
+                "{}; {evil} > w/.git/worktrees/config",
+                bare("w/.git/worktrees")
+            ),
+            format!(
+                "{}; echo > w/.git/worktrees/hooks/u",
+                bare("w/.git/worktrees")
+            ),
+        ] {
+            git(&mut workspace, &attempt);
+            let told = workspace.violation();
+            assert!(matches!(told.rule, Rule::Git(_)), "{attempt}: {told:?}");
+        }
+        for name in workspace.names() {
+            let is_hook = name.ends_with("hooks/u") || name.ends_with("hooks/update");
+            assert!(!is_hook, "{name}");
+        }
+    });
+}
+
+#[test]
+fn a_submodule_that_is_moved_names_no_work_tree_elsewhere() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        works(&mut workspace, REPOSITORY);
+        works(
+            &mut workspace,
+            "git init -q s && cd s && git submodule add -q ../r lib && git commit -qm sub",
+        );
+        let before = workspace.names();
+        for attempt in [
+            "mkdir -p s/.git/modules/a; mv s/.git/modules/lib s/.git/modules/a/lib",
+            "mkdir d; mv s/.git/modules/lib d/.git",
+        ] {
+            git(&mut workspace, attempt);
+            let told = workspace.violation();
+            assert!(matches!(told.rule, Rule::Git(_)), "{attempt}: {told:?}");
+        }
+        assert!(before.iter().all(|name| workspace.names().contains(name)));
+        // With all that it is about, and to another name at the same depth.
+        works(
+            &mut workspace,
+            "mv s t && cd t/lib && git status && cd ../.git/modules && mv lib x && mv x lib && \
+             mkdir ../../../e && cd ../.. && mv .git ../e/.git && ls ../e/.git/config",
+        );
+    });
+}
+
+#[test]
+fn a_gitlink_may_lead_to_what_git_makes_next_in_a_git_directory() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        works(&mut workspace, REPOSITORY);
+        works(
+            &mut workspace,
+            "mkdir a && f='gitdir: ../r/.git/modules/x' && echo \"$f\" > f && mv f a/.git && \
+             mkdir b && echo 'gitdir: ../r/.git' > f && mv f b/.git",
+        );
     });
 }
 

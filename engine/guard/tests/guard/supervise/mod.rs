@@ -1,5 +1,6 @@
 //! Names and paths under rules. REQ BW-5, SP-1.
 
+mod foreign;
 mod git;
 mod names;
 mod native;

@@ -2,7 +2,7 @@
 
 use crate::harness::{User, Workspace, users};
 use kotak_guard::proto::{Event, FileAction, Request, Rule};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt};
 
 const EACCES: &str = "13";
 
@@ -109,6 +109,49 @@ fn nothing_is_renamed_or_linked_to_or_from_a_matching_name() {
                 "link('/proc/self/cwd/pre.key', 'x.txt')",
             ],
         );
+    });
+}
+
+#[test]
+fn a_directory_that_holds_a_matching_name_stays_where_it_is() {
+    every_user(|user| {
+        let mut workspace = Workspace::new(user, |dir, _| {
+            for name in ["a/deep", "b", "free/deep"] {
+                fs::create_dir_all(dir.join(name)).unwrap();
+            }
+            fs::write(dir.join("a/deep/.env"), "kept").unwrap();
+            fs::write(dir.join("free/deep/env"), "").unwrap();
+            for name in ["a", "a/deep", "b", "free", "free/deep"] {
+                let mode = fs::Permissions::from_mode(0o777);
+                fs::set_permissions(dir.join(name), mode).unwrap();
+            }
+        });
+        let exchange = |one: &str, other: &str| {
+            let call = libc::SYS_renameat2;
+            format!(
+                "do {{ my ($a, $b) = ('{one}', '{other}');
+                 syscall({call}, -100, $a, -100, $b, 2) == 0 }}"
+            )
+        };
+        let names = workspace.names();
+        for attempt in [
+            "rename('a', 'x')".to_owned(),
+            "rename('a/deep', 'a/x')".to_owned(),
+            "rename('a/deep', 'b')".to_owned(),
+            exchange("a", "b"),
+            exchange("b", "a"),
+            exchange("b", "a/deep"),
+        ] {
+            let found = workspace.perl(&format!("print errno({attempt});"));
+            assert_eq!(found, EACCES, "{attempt}");
+            let told = workspace.violation();
+            assert_eq!(told.rule, Rule::Name(".env".to_owned()), "{attempt}");
+        }
+        assert_eq!(workspace.names(), names);
+        for attempt in ["rename('free', 'x')".to_owned(), exchange("x/deep", "b")] {
+            let found = workspace.perl(&format!("print errno({attempt});"));
+            assert_eq!(found, "ok", "{attempt}");
+        }
     });
 }
 

@@ -1,7 +1,7 @@
 //! What programs get from a supervised call is what the kernel would give them.
 
-use crate::harness::{Guard, User, Workspace, users};
-use kotak_guard::proto::{Event, ExitStatus, Request, Rule};
+use crate::harness::{Flags, Guard, Place, User, Workspace, users};
+use kotak_guard::proto::{Event, ExitStatus, FileAction, Request, Rule};
 use std::{fs, os::unix::fs::PermissionsExt};
 
 fn every_user(test: impl Fn(User)) {
@@ -101,6 +101,30 @@ fn a_socket_is_bound_by_a_permitted_name_only() {
     });
 }
 
+/// unix(7): a path of 108 bytes without a NUL is the longest; the first NUL ends it.
+#[test]
+fn a_socket_has_the_whole_name_that_was_judged() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        let found = workspace.perl(
+            "use Socket; sub at { my ($path) = @_; socket(my $s, AF_UNIX, SOCK_STREAM, 0) or die;
+                 return errno(bind($s, pack('S', AF_UNIX) . $path)); }
+             my $long = './' x 51;
+             my $deep = \"$ws/\" . 'd' x (102 - length \"$ws/\"); mkdir $deep or die;
+             print join ' ', at($long . 'abcdef'), at($long . 'x.keyX'), at($long . 'abcdefX'),
+                 at($long . 'ab.key' . 'XYZ'), at(\"cut\\0.key\"), at(\"y.key\\0X\"),
+                 at('z' . \"\\0\" x 107), at('z2' . \"\\0\" x 107),
+                 at(\"$deep/x.keyABC\");",
+        );
+        assert_eq!(found, "ok ok 22 22 ok 13 ok 22 22");
+        let names = workspace.names();
+        for name in ["abcdef", "x.keyX", "cut", "z"] {
+            assert!(names.contains(name), "{name}: {names:?}");
+        }
+        assert_eq!(names.len(), 6, "{names:?}");
+    });
+}
+
 #[test]
 fn both_ends_of_a_fifo_meet_and_a_killed_writer_leaves_the_guard_alive() {
     every_user(|user| {
@@ -118,6 +142,28 @@ fn both_ends_of_a_fifo_meet_and_a_killed_writer_leaves_the_guard_alive() {
              eval { sysopen(my $f, 'p', O_WRONLY) }; print $@;",
         );
         assert_eq!(found, "alarm\n");
+    });
+}
+
+#[test]
+fn a_reader_never_meets_a_writer_that_was_killed() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        let found = workspace.perl(
+            "require POSIX; POSIX::mkfifo('p', 0600) or die; my ($empty, $full) = (0, 0);
+             sub writer { my ($wait) = @_; my $child = fork(); return $child if $child;
+                 select(undef, undef, undef, $wait);
+                 sysopen(my $w, 'p', O_WRONLY) or die; syswrite($w, 'x'); POSIX::_exit(0); }
+             for my $round (1 .. 200) {
+                 my $killed = writer(0); select(undef, undef, undef, $round % 5 / 1000);
+                 kill 'KILL', $killed; waitpid($killed, 0);
+                 my $child = writer($round % 3 / 1000);
+                 sysopen(my $r, 'p', O_RDONLY) or die; sysread($r, my $text, 9);
+                 $text eq 'x' ? $full++ : $empty++;
+                 kill 'KILL', $child; waitpid($child, 0);
+             } print \"$full $empty\";",
+        );
+        assert_eq!(found, "200 0");
     });
 }
 
@@ -158,6 +204,29 @@ fn a_lease_is_broken_and_the_open_goes_on() {
              print errno(sysopen(my $h, 'l', O_WRONLY)); waitpid($child, 0);",
         );
         assert_eq!(found, "ok");
+    });
+}
+
+#[test]
+fn no_core_is_dumped_past_the_rules() {
+    every_user(|user| {
+        let line = |text: &str| {
+            let line = text.lines().find(|it| it.starts_with("Max core file size"));
+            let words = line.unwrap().split_ascii_whitespace().skip(4).take(2);
+            words.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let mut workspace = workspace(user);
+        let output = workspace.sh("cat /proc/self/limits; ulimit -H -c unlimited");
+        assert_eq!(line(&output.stdout), ["0", "0"]);
+        assert_ne!(output.status, ExitStatus::Code(0), "{}", output.stderr);
+        // Without rules it is as it was.
+        let place = Place::Native(user, Flags::default());
+        let own = line(&fs::read_to_string("/proc/self/limits").unwrap());
+        let found = Guard::start(&place).sh("cat /proc/self/limits").stdout;
+        assert_eq!(line(&found), own);
+        if own == ["0", "0"] {
+            println!("kotak-skip: who runs this may have no core files either way");
+        }
     });
 }
 
@@ -205,6 +274,25 @@ fn the_terminal_of_a_program_is_its_own() {
 }
 
 #[test]
+fn a_terminal_that_a_program_makes_does_not_become_the_guards() {
+    every_user(|user| {
+        let mut workspace = workspace(user);
+        // TIOCSPTLCK, TIOCGPTN; the third field from there is the terminal (proc_pid_stat(5)).
+        let found = workspace.perl(
+            "sysopen(my $m, '/dev/ptmx', O_RDWR|O_NOCTTY) or die \"$!\";
+             my $zero = pack('i', 0); ioctl($m, 0x40045431, $zero) or die \"$!\";
+             my $number = pack('i', 0); ioctl($m, 0x80045430, $number) or die \"$!\";
+             my $name = '/dev/pts/' . unpack('i', $number);
+             sysopen(my $s, $name, O_RDWR) or die \"$!\";
+             open(my $stat, '<', '/proc/1/stat') or die; my $line = <$stat>;
+             $line =~ /.*\\) \\S+ \\d+ \\d+ \\d+ (-?\\d+)/ or die $line;
+             print -t $s ? 'terminal ' : 'none ', $1;",
+        );
+        assert_eq!(found, "terminal 0");
+    });
+}
+
+#[test]
 fn the_guard_opens_nothing_of_its_own_for_anybody() {
     every_user(|user| {
         let mut workspace = workspace(user);
@@ -237,6 +325,7 @@ fn a_program_that_hides_its_memory_makes_nothing_and_is_told_of() {
         workspace.sh("cp /usr/bin/mkdir t && chmod 111 t && ./t new");
         let told = workspace.violation();
         assert!(matches!(told.rule, Rule::Undecided(_)), "{told:?}");
+        assert_eq!(told.action, FileAction::Create);
         assert!(!workspace.names().contains("new"));
         assert_eq!(workspace.sh("mkdir new").status, ExitStatus::Code(0));
     });

@@ -43,12 +43,19 @@ fn a_protected_path_that_does_not_exist_cannot_be_made_and_leaves_nothing() {
             "symlink('x', 'conf/fish')",
             "sysopen(my $f, 'rc', O_CREAT|O_WRONLY)",
             "sysopen(my $f, 'conf/../rc', O_CREAT|O_WRONLY)",
+            "sysopen(my $f, 'RC', O_CREAT|O_WRONLY)",
+            "mkdir('conf/Fish')",
         ] {
             let told = refused(&mut workspace, attempt);
             assert!(matches!(told.rule, Rule::Protected(_)), "{told:?}");
         }
         // Beside it everything goes.
-        assert_eq!(workspace.sh("echo > conf/fish2 && echo > rc2").stderr, "");
+        assert_eq!(
+            workspace
+                .sh("echo > conf/fish2 && echo > rc2 && mkdir CONF")
+                .stderr,
+            ""
+        );
     });
 }
 
@@ -65,13 +72,26 @@ fn an_ancestor_of_a_protected_path_stays_a_directory_where_it_is() {
             assert!(matches!(told.rule, Rule::Ancestor(_)), "{told:?}");
         }
         workspace.perl("mkdir 'conf'; mkdir 'other';");
-        for attempt in ["rename('conf', 'x')", "rmdir('conf')", "chmod(0, 'conf')"] {
+        workspace.perl("mkdir 'conf/sub';");
+        for attempt in [
+            "rename('conf', 'x')",
+            "rmdir('conf')",
+            "chmod(0, 'conf')",
+            "chmod(0, 'conf/.')",
+            "chmod(0, 'conf/./')",
+            "chmod(0, 'conf/sub/..')",
+            "do { chdir('conf') or die; my $done = chmod(0, '.'); chdir('..'); $done }",
+        ] {
             let told = refused(&mut workspace, attempt);
             assert!(matches!(told.rule, Rule::Ancestor(_)), "{told:?}");
         }
         let chmod = "do { sysopen(my $d, 'conf', O_RDONLY) or die; chmod(0, $d) }";
         refused(&mut workspace, chmod);
-        assert_eq!(workspace.perl("print errno(chmod(0755, 'conf'));"), "ok");
+        let found = workspace.perl(
+            "print join ' ', map { errno(chmod(0755, $_)) }
+                 'conf', 'conf/.', 'conf/sub/..', 'conf/sub/.', 'other/.';",
+        );
+        assert_eq!(found, "ok ok ok ok ok");
     });
 }
 
@@ -79,9 +99,10 @@ fn an_ancestor_of_a_protected_path_stays_a_directory_where_it_is() {
 fn an_access_list_does_not_hide_what_is_protected() {
     every_user(|user| {
         let mut workspace = workspace(user);
-        workspace.perl("mkdir 'conf'; open(my $f, '>', 'ok') or die;");
-        let (set, fset, remove) = (
+        workspace.perl("mkdir 'conf'; mkdir 'conf/sub'; open(my $f, '>', 'ok') or die;");
+        let (set, lset, fset, remove) = (
             libc::SYS_setxattr,
+            libc::SYS_lsetxattr,
             libc::SYS_fsetxattr,
             libc::SYS_removexattr,
         );
@@ -90,6 +111,14 @@ fn an_access_list_does_not_hide_what_is_protected() {
                     my $list = pack('V', 2) . join('', map { pack('vvV', $_, 0, 0xffffffff) } 1, 4, 32);";
         for attempt in [
             format!("do {{ {list} syscall({set}, $dir, $name, $list, length $list, 0) == 0 }}"),
+            format!(
+                "do {{ {list} $dir = 'conf/.'; \
+                 syscall({set}, $dir, $name, $list, length $list, 0) == 0 }}"
+            ),
+            format!(
+                "do {{ {list} $dir = 'conf/sub/..'; \
+                 syscall({lset}, $dir, $name, $list, length $list, 0) == 0 }}"
+            ),
             format!(
                 "do {{ {list} sysopen(my $d, 'conf', O_RDONLY) or die; \
                  syscall({fset}, fileno($d), $name, $list, length $list, 0) == 0 }}"
@@ -119,7 +148,11 @@ fn a_directory_does_not_bring_a_protected_path_along() {
         let mut workspace = workspace(user);
         workspace
             .perl("mkdir 'x'; mkdir 'x/fish'; mkdir 'y'; mkdir 'z'; symlink('/tmp', 'z/fish');");
-        for attempt in ["rename('x', 'conf')", "rename('z', 'conf')"] {
+        for attempt in [
+            "rename('x', 'conf')",
+            "rename('z', 'conf')",
+            "rename('x', 'CONF')",
+        ] {
             let told = refused(&mut workspace, attempt);
             assert!(matches!(told.rule, Rule::Protected(_)), "{told:?}");
             assert_eq!(told.other, Some(workspace.path(&attempt[8..9])));

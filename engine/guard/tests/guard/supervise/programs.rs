@@ -97,3 +97,34 @@ fn an_allowed_tree_that_is_not_there_is_a_refusal() {
         assert_eq!(refused.err().unwrap().name, "exec-restriction");
     });
 }
+
+#[test]
+fn a_copy_that_git_writes_into_is_no_program() {
+    every_user(|user| {
+        let mut workspace = Workspace::try_new(
+            user,
+            |_, rules| rules.git = true,
+            |setup| {
+                setup.exec = Some(ExecPlan {
+                    allowed: trees(&["/usr", "/bin", "/lib"]),
+                    denied: vec![],
+                });
+            },
+        )
+        .unwrap();
+        let execveat = libc::SYS_execveat;
+        let found = workspace.perl(&format!(
+            "mkdir '.git' or die; sysopen(my $f, '.git/config', O_CREAT|O_RDWR, 0777) or die;
+             open(my $program, '<', '/bin/true') or die; local $/; my $bytes = <$program>;
+             syswrite($f, $bytes); my $n = fileno($f);
+             print errno(chmod(0777, $f)), ' ';
+             sysopen(my $g, \"/proc/self/fd/$n\", O_RDONLY) or die; my $m = fileno($g);
+             require POSIX; POSIX::close($n); POSIX::close($n);
+             my ($empty, $path) = ('', \"/proc/self/fd/$m\"); my $list = pack('QQ', 0, 0);
+             $| = 1; print errno(syscall({execveat}, $m, $empty, $list, $list, 0x1000) == 0), ' ';
+             print errno(syscall({execveat}, -100, $path, $list, $list, 0) == 0), ' ';
+             print errno(chmod(0600, $g)), ' ', $bytes eq '' ? 'empty' : 'full';"
+        ));
+        assert_eq!(found, "1 13 13 ok full");
+    });
+}

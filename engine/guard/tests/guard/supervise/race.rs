@@ -2,6 +2,12 @@
 //! long: `KOTAK_RACE_SECONDS`, 2 by default.
 
 use crate::harness::{User, Workspace, users};
+use std::{
+    fs,
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
 
 fn every_user(test: impl Fn(User)) {
     users().iter().for_each(|user| test(*user));
@@ -98,5 +104,37 @@ fn a_directory_that_changes_place_never_takes_a_forbidden_path_along() {
             !names.contains("conf/fish") && !names.contains(".git/hooks"),
             "{names:?}"
         );
+    });
+}
+
+/// In a sticky directory the kernel makes a file anew that the host has just taken away.
+#[test]
+fn what_the_host_takes_away_meanwhile_is_made_with_the_modes_of_who_makes_it() {
+    every_user(|user| {
+        let mut workspace = Workspace::new(user, |_, _| {});
+        let dir = workspace.dir.join("s");
+        fs::create_dir(&dir).unwrap();
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o1777)).unwrap();
+        let (file, done) = (dir.join("f"), AtomicBool::new(false));
+        let found = thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let mut new = fs::OpenOptions::new();
+                    let _ = new.write(true).create_new(true).mode(0o640).open(&file);
+                    let _ = fs::remove_file(&file);
+                }
+            });
+            // Somebody else has a umask of zero.
+            let parent = "umask 0; sysopen(my $f, 's/a', O_CREAT|O_WRONLY, 0666) or die; \
+                          close $f; unlink('s/a') or die;";
+            let child = "umask 077; if (sysopen(my $f, 's/f', O_CREAT|O_WRONLY, 0666)) {
+                             my $mode = S_IMODE((stat $f)[2]);
+                             $done++ if $mode == 0600; $done += 1e9 if $mode == 0666; }";
+            let found = race(&mut workspace, parent, child);
+            done.store(true, Ordering::Relaxed);
+            found
+        });
+        let count: u64 = found.parse().unwrap();
+        assert!(count > 0 && count < 1_000_000_000, "{count}");
     });
 }

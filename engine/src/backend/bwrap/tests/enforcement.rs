@@ -359,3 +359,36 @@ fn a_confirmed_watch_narrows_the_gaps_of_secrets_and_nothing_else() {
             .all(|pair| pair[0].path < pair[1].path)
     );
 }
+
+#[test]
+fn the_row_of_protected_writes_counts_what_it_says_and_names_where_nothing_is_judged() {
+    // REQ BK-7
+    let mut host = home();
+    host.dir("/home/u/state").dir("/home/u/code/.vscode");
+    let detail = |fields: &str| {
+        let plan = dispatch_plan(&host, fields);
+        let held = plan.setup.files.as_ref().unwrap().protected.len();
+        let confirmed = confirm(&plan, &ready(&plan), Some(&way_in()));
+        let text = row(&confirmed, Aspect::ProtectedWrites).detail.clone();
+        // Of those at `/home/u/code`, each is one that is held.
+        let mounts = plan.blocks.iter().flat_map(|block| block.args.windows(3));
+        let mounts =
+            mounts.filter(|args| args[0] == b"--ro-bind" && args[2].starts_with(b"/home/u/code/"));
+        (text, mounts.count(), held)
+    };
+    let (text, mounts, held) = detail("");
+    assert!(
+        text.starts_with(&format!("{mounts} mounts hold ")),
+        "{text}"
+    );
+    assert!(
+        text.contains(&format!(" {held} paths, existing or not")),
+        "{text}"
+    );
+    assert!(text.ends_with(" in every repository"), "{text}");
+    let (text, ..) = detail(r#", "runnerStateDirs": ["/home/u/state"]"#);
+    assert!(
+        text.ends_with("every repository but in /home/u/state, where a runner keeps its state"),
+        "{text}"
+    );
+}

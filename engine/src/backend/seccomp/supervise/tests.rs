@@ -132,6 +132,47 @@ fn a_program_cannot_hide_its_memory() {
 }
 
 #[test]
+fn no_write_lease_makes_the_guard_wait() {
+    for arch in BOTH {
+        let nr = arch.table().supervised.fcntl;
+        for high in GARBAGE {
+            let lease = |kind: u64| verdict_of(arch, FILES, nr, args(3, 1024 | high, kind | high));
+            assert_eq!(lease(1), Errno(EPERM));
+            // F_RDLCK and F_UNLCK.
+            assert_eq!([lease(0), lease(2)], [Allow; 2]);
+            // F_DUPFD, F_SETFD, F_SETFL, F_GETLEASE, F_ADD_SEALS.
+            for command in [0, 2, 4, 1025, 1033] {
+                assert_eq!(verdict_of(arch, FILES, nr, args(3, command, 1)), Allow);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_program_schedules_itself_alone() {
+    for arch in BOTH {
+        let calls = &arch.table().supervised;
+        for high in GARBAGE {
+            for (name, nr) in calls.sched {
+                let verdict = |pid: u64| verdict_of(arch, FILES, *nr, args(pid | high, 7, 7));
+                assert_eq!(verdict(0), Allow, "{name}");
+                assert_eq!([verdict(1), verdict(77)], [Errno(EPERM); 2], "{name}");
+            }
+            for (name, nr, process) in calls.priority {
+                let verdict = |which: u32, who: u64| {
+                    let args = args(u64::from(which) | high, who | high, 7);
+                    verdict_of(arch, FILES, *nr, args)
+                };
+                assert_eq!(verdict(*process, 0), Allow, "{name}");
+                for (which, who) in [(*process, 1), (*process + 1, 0), (2 + process, 0), (3, 1)] {
+                    assert_eq!(verdict(which, who), Errno(EPERM), "{name} {which}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn the_waiting_listings_are_as_committed() {
     for (arch, name) in [
         (SeccompArch::X86_64, "x86_64"),
@@ -204,6 +245,18 @@ fn the_waiting_numbers_agree_with_the_c_library() {
     assert_eq!(calls.close, number(libc::SYS_close));
     assert_eq!(calls.prctl, number(libc::SYS_prctl));
     assert_eq!(calls.ioctl, number(libc::SYS_ioctl));
+    assert_eq!(calls.fcntl, number(libc::SYS_fcntl));
+    let scheduling: Vec<u32> = calls.sched.iter().map(|(_, nr)| *nr).collect();
+    let known = [
+        libc::SYS_sched_setparam,
+        libc::SYS_sched_setscheduler,
+        libc::SYS_sched_setaffinity,
+        libc::SYS_sched_setattr,
+    ];
+    assert_eq!(scheduling, known.map(number));
+    let priority: Vec<u32> = calls.priority.iter().map(|(_, nr, _)| *nr).collect();
+    let known = [libc::SYS_setpriority, libc::SYS_ioprio_set];
+    assert_eq!(priority, known.map(number));
 }
 
 proptest! {

@@ -100,21 +100,40 @@ fn a_writable_place_inside_a_readable_tree_is_left_out_of_it() {
 }
 
 #[test]
-fn what_is_held_for_sure_runs_and_what_could_not_be_looked_at_does_not() {
+fn what_the_operator_named_runs_and_what_a_search_or_a_list_holds_does_not() {
     let mut host = with_code();
     host.dir("/home/u/.local/bin")
+        .dir("/home/u/code/tools")
         .git_dir("/home/u/code/.git")
+        .dir("/home/u/code/sub/.vscode")
+        .dir("/home/u/.config/fish")
         .dir("/home/u/q/in")
         .unlisted("/home/u/q");
-    let policy = terminal_with(&host, &[]).unwrap();
-    assert_eq!(how(&policy, "/home/u/q"), HELD);
-    for runs in [
-        "/home/u/.local/bin/tool",
-        "/home/u/code/.git/hooks/pre-commit",
-    ] {
-        assert!(is_allowed(&policy, runs), "{runs}");
+    let request = TerminalRequest {
+        protected_paths: vec![PathBuf::from("/home/u/code/tools")],
+        files: TerminalFiles {
+            exec_restriction: crate::spec::ExecRestriction::Writable,
+            ..TerminalFiles::default()
+        },
+        ..terminal_request("/home/u/code", Mode::Chat, None)
+    };
+    let spec = ValidSpec::terminal(&request).unwrap();
+    let policy = resolve(&spec, &context(), &host).unwrap();
+    for runs in ["/home/u/.local/bin", "/home/u/code/tools"] {
+        assert_eq!(how(&policy, runs), HELD, "{runs}");
+        assert!(is_allowed(&policy, &format!("{runs}/tool")), "{runs}");
     }
-    for never in ["/home/u/q/prog", "/home/u/code/prog", "/home/u/prog"] {
+    // An earlier session may have written these: `pre-commit.sample` was free to make.
+    for never in [
+        "/home/u/code/.git/hooks",
+        "/home/u/code/sub/.vscode",
+        "/home/u/.config/fish",
+        "/home/u/q",
+    ] {
+        assert_eq!(how(&policy, never), HELD, "{never}");
+        assert!(!is_allowed(&policy, &format!("{never}/prog")), "{never}");
+    }
+    for never in ["/home/u/code/prog", "/home/u/prog"] {
         assert!(!is_allowed(&policy, never), "{never}");
     }
 }

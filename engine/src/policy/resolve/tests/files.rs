@@ -320,3 +320,49 @@ proptest! {
         prop_assert!(more.iter().all(|code| code == GapKind::UnsearchedPrograms.code()));
     }
 }
+
+#[test]
+fn what_git_runs_in_every_repository_by_a_relative_path_is_held_by_name_or_named() {
+    let held = |policy: &Policy| -> Vec<String> {
+        let names = policy.files.anywhere.iter();
+        names
+            .map(|name| String::from_utf8(name.clone()).unwrap())
+            .collect()
+    };
+    let with = |config: &str| {
+        let mut host = with_code();
+        host.file("/home/u/.gitconfig", config);
+        terminal(&host, "/home/u/code").unwrap()
+    };
+    // The control: nothing relative, nothing named.
+    let plain = with("[core]\nhooksPath = ~/hooks\nfsmonitor = /opt/watch\npager = less\n");
+    assert_eq!(gap(&plain, GapKind::RelativePrograms), None);
+    assert_eq!(unsupervised(&plain, GapKind::RelativePrograms), None);
+    assert!(held(&plain).contains(&".vscode".to_owned()));
+    assert!(!held(&plain).contains(&".githooks".to_owned()));
+    // A name that can be held wherever it is met.
+    for path in [".githooks", "./.githooks/"] {
+        let named = with(&format!("[core]\nhooksPath = {path}\n"));
+        assert_eq!(gap(&named, GapKind::RelativePrograms), None, "{path}");
+        assert!(unsupervised(&named, GapKind::RelativePrograms).is_some());
+        assert!(held(&named).contains(&".githooks".to_owned()), "{path}");
+    }
+    // Nobody holds these in a repository that is made inside.
+    for path in [
+        "hooks",
+        "tools/hooks",
+        ".git/mine",
+        ".GIT",
+        "../.hooks",
+        ".github/hooks",
+        "..",
+    ] {
+        let left = with(&format!("[core]\nhooksPath = {path}\n"));
+        let text = gap(&left, GapKind::RelativePrograms).unwrap();
+        assert!(text.ends_with(&format!(": {path}")), "{text}");
+        assert_eq!(held(&left), held(&plain), "{path}");
+    }
+    let filter = with("[filter \"x\"]\nclean = sh tools/clean\n");
+    let text = gap(&filter, GapKind::RelativePrograms).unwrap();
+    assert!(text.ends_with(", tools/clean"), "{text}");
+}

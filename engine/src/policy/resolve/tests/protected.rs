@@ -1,6 +1,7 @@
 //! What is held read-only, and the gaps of that.
 
 use super::*;
+use crate::policy::layout::LOOKED;
 
 #[test]
 fn existing_protected_paths_are_held_and_missing_ones_are_one_named_gap() {
@@ -131,6 +132,106 @@ fn what_the_search_leaves_out_is_a_named_gap() {
 }
 
 const SEARCH: usize = crate::policy::SEARCH_ENTRIES;
+
+fn with_repositories(count: usize) -> FakeFs {
+    let mut host = with_code();
+    host.git_dir("/home/u/code/.git");
+    for index in 0..count {
+        let at = format!("/home/u/code/m{index}/.git");
+        host.file(format!("{at}/HEAD"), "")
+            .file(format!("{at}/config"), "")
+            .dir(format!("{at}/hooks"));
+    }
+    host
+}
+
+#[test]
+fn thousands_of_repositories_launch_and_cost_no_more_than_their_number() {
+    // REQ SP-2: a program inside can make them, and every later launch finds them
+    let mut old = context();
+    old.facts.seccomp_wait_killable = false;
+    for context in [context(), old] {
+        let cost = |count: usize| {
+            let host = with_repositories(count);
+            LOOKED.set(0);
+            let spec = terminal_spec("/home/u/code", Mode::Chat, None);
+            let policy = resolve(&spec, &context, &host).unwrap();
+            (LOOKED.get(), host.paths_looked_at(), policy.binds.len())
+        };
+        let (few, many) = (cost(200), cost(2_000));
+        assert!(many.0 < few.0 * 11, "places: {few:?}, {many:?}");
+        assert!(many.1 < few.1 * 11, "paths: {few:?}, {many:?}");
+    }
+}
+
+#[test]
+fn beyond_so_many_mounts_the_supervisor_alone_holds_what_was_found() {
+    // REQ SP-2, BW-5
+    let host = with_repositories(7_000);
+    let policy = terminal(&host, "/home/u/code").unwrap();
+    assert!(policy.binds.len() < 1_200, "{}", policy.binds.len());
+    assert_eq!(how(&policy, "/home/u/code/.git/hooks"), HELD, "the nearest");
+    for index in 0..7_000 {
+        for name in ["hooks", "config"] {
+            let at = path(format!("/home/u/code/m{index}/.git/{name}"));
+            assert!(policy.files.protected.contains(&at), "{at}");
+        }
+    }
+    assert_eq!(gap(&policy, GapKind::ProtectedPathUnmounted), None);
+    assert!(unsupervised(&policy, GapKind::ProtectedPathUnmounted).is_some());
+
+    let mut old = context();
+    old.facts.seccomp_wait_killable = false;
+    let spec = terminal_spec("/home/u/code", Mode::Chat, None);
+    let mounted = resolve(&spec, &old, &host).unwrap();
+    assert_eq!(how(&mounted, "/home/u/code/m6999/.git/hooks"), HELD);
+    assert_eq!(gap(&mounted, GapKind::ProtectedPathUnmounted), None);
+
+    let few = terminal(&with_repositories(100), "/home/u/code").unwrap();
+    assert_eq!(how(&few, "/home/u/code/m99/.git/hooks"), HELD);
+    assert_eq!(unsupervised(&few, GapKind::ProtectedPathUnmounted), None);
+}
+
+#[test]
+fn thousands_of_unreadable_folders_are_held_without_a_mount_each() {
+    // REQ SP-2
+    let mut host = with_code();
+    for index in 0..7_000 {
+        let at = format!("/home/u/code/c{index:04}");
+        host.dir(&at).unlisted(&at);
+    }
+    let policy = terminal(&host, "/home/u/code").unwrap();
+    assert!(policy.binds.len() < 1_200, "{}", policy.binds.len());
+    assert_eq!(how(&policy, "/home/u/code/c0000"), HELD);
+    assert_eq!(how(&policy, "/home/u/code/c6999"), None);
+    let held = |index: usize| path(format!("/home/u/code/c{index:04}"));
+    assert!(policy.files.protected.contains(&held(6_999)));
+    assert!(gap(&policy, GapKind::UnreadableFolder).is_some());
+    assert!(unsupervised(&policy, GapKind::ProtectedPathUnmounted).is_some());
+}
+
+#[test]
+fn a_long_chain_of_git_directories_and_a_deep_folder_end_at_a_bound() {
+    let mut host = with_code();
+    host.git_dir("/home/u/code/.git");
+    host.file("/home/u/code/.git/commondir", "/srv/c0\n");
+    for index in 0..16_000 {
+        let next = format!("/srv/c{}\n", index + 1);
+        host.file(format!("/srv/c{index}/commondir"), next);
+    }
+    let policy = terminal(&host, "/home/u/code").unwrap();
+    assert_eq!(how(&policy, "/home/u/code/.git/hooks"), HELD);
+    let left = gap(&policy, GapKind::UnsearchedPrograms);
+    assert!(left.is_some_and(|text| text.contains("/srv/c")), "{left:?}");
+
+    let mut deep = with_code();
+    deep.git_dir(&format!("/home/u/code{}/.git", "/d".repeat(50)));
+    let policy = terminal(&deep, "/home/u/code").unwrap();
+    assert_eq!(gap(&policy, GapKind::UnsearchedPrograms), None);
+    deep.dir(format!("/home/u/code{}", "/d".repeat(150)));
+    let policy = terminal(&deep, "/home/u/code").unwrap();
+    assert!(gap(&policy, GapKind::UnsearchedPrograms).is_some());
+}
 
 #[test]
 fn a_working_directory_on_path_stays_writable_and_is_a_named_gap() {

@@ -138,7 +138,7 @@ fn git_gives_up_or_reads_the_same_on_plain_files() {
     for text in [
         "[core]\n\tbare = true\n\tfilemode\n[remote \"A.b\"]\nurl=x # c\n",
         "\u{feff}[user]\r\n\tname = \"a  b\"  \r\n",
-        "[user]\n\tname = a \\\n\t b\n\tname = \\",
+        "[user]\n\tname = a \\\n\t b\n\tname = x",
         "[branch \"\"]\n\tmerge = x\n",
     ] {
         let settings = parse::settings(text.as_bytes()).expect(text);

@@ -1,4 +1,4 @@
-use super::super::{config, config_at, config_change};
+use super::super::{config, config_at, config_change, config_move};
 use proptest::prelude::*;
 
 fn refused(text: &[u8], named: &str) {
@@ -352,18 +352,15 @@ fn what_does_not_parse_is_refused_with_its_line() {
         b"[user]\n\tname = \\",
         b"[user]\n\tname = x # c\\\n[core]\n\thooksPath = y\n",
         b"# c\\\n[core]\n",
+        b"# c\\",
+        b"[user]\n\tname = x # c\\",
         b"\xef\xbb[core]\n",
         b"\xef\xbb\xbf\xef\xbb\xbf[core]\n",
         b"\xff\xfe[\0c\0",
         b"<<<<<<< HEAD\n",
         b"#!/bin/sh\ntouch /tmp/x\n",
     ] {
-        if text == b"[user]\n\tname = \\" {
-            // Git takes the end of the file for that of the line.
-            assert_eq!(config(text), Ok(()));
-        } else {
-            refused(text, "does not parse");
-        }
+        refused(text, "does not parse");
     }
     let mut long = b"[core]\n".to_vec();
     long.resize(super::super::MAX_CONFIG_BYTES + 1, b'\n');
@@ -404,6 +401,28 @@ fn the_work_tree_of_a_submodule_is_its_own() {
     ] {
         judged(at, tree).expect_err(&format!("accepted at {at}: {tree}"));
     }
+}
+
+#[test]
+fn a_work_tree_that_is_moved_stays_its_own() {
+    fn parts(path: &str) -> Vec<&[u8]> {
+        path.split('/').map(str::as_bytes).collect()
+    }
+    let moved = |text: &str, from, to| config_move(text.as_bytes(), &parts(from), &parts(to));
+    let tree = "[core]\n\tworktree = ../../../lib\n";
+    let from = "p/.git/modules/lib/config";
+    for to in ["q/.git/modules/lib/config", "a/b/.git/modules/x/config"] {
+        assert_eq!(moved(tree, from, to), Ok(()), "{to}");
+    }
+    for to in ["p/.git/modules/a/b/config", "p/.git/config", "q/lib/config"] {
+        moved(tree, from, to).expect_err(to);
+    }
+    // What the user has set goes along, but no work tree.
+    let own = "[alias]\n\tx = !x\n";
+    assert_eq!(moved(own, "p/.git/config", "q/.git/config"), Ok(()));
+    let tree = "[core]\n\tworktree = ../x\n";
+    moved(tree, "p/.git/config", "q/a/.git/config").expect_err("it leads elsewhere");
+    moved("[core", "p/.git/config", "q/.git/config").expect_err("it does not parse");
 }
 
 #[test]

@@ -50,6 +50,21 @@ fn every_path_has_its_place() {
         (".git/info/exclude", Inside),
         (".git/x/y/hooks/z", Hook),
         (".git/x/y/config", Config),
+        // Repositories where git has none.
+        (".git/refs/.git", Gitlink),
+        (".git/refs/.GIT/config", Config),
+        (".git/refs/x/.git/hooks/update", Hook),
+        (".git/objects/.git/config", Config),
+        (".git/logs/x/.git/hooks", HooksDir),
+        (".git/objects/.git/refs/.git/config", Config),
+        (".git/objects/.git/refs/config", Data),
+        (".git/modules/.git", Gitlink),
+        (".git/modules/.git/config", Config),
+        (".git/modules/.git/commondir", Never),
+        (".git/modules/.git/refs/config", Config),
+        (".git/worktrees/.git", Gitlink),
+        (".git/worktrees/.git/hooks/update", Hook),
+        (".git/worktrees/.git/commondir", Never),
         (".git/worktrees/w/HEAD", Inside),
         (".git/worktrees/w/gitdir", Inside),
         (".git/worktrees/w/commondir", Commondir),
@@ -67,7 +82,21 @@ fn every_path_has_its_place() {
         (".git/modules/a/b/config", Config),
         (".git/modules/a/b/hooks", HooksDir),
         (".git/modules/a/b/hooks/pre-push", Hook),
-        (".git/modules/a/b/refs/heads/config", Data),
+        (".git/modules/a/b/refs/heads/main", Data),
+        (".git/modules/a/b/refs/remotes/origin/main", Data),
+        (".git/modules/a/b/objects/aa/bb", Data),
+        // Submodules called `a/refs`, `a/logs/x`, `a/worktrees/w/refs`, `a/.git/refs`.
+        (".git/modules/a/refs/config", Config),
+        (".git/modules/a/refs/heads/config", Config),
+        (".git/modules/a/refs/CONFIG.worktree", Config),
+        (".git/modules/a/refs/hooks/post-checkout", Hook),
+        (".git/modules/a/refs/commondir", Never),
+        (".git/modules/a/logs/x/hooks", HooksDir),
+        (".git/modules/a/objects/hooks/x.sample", HookSample),
+        (".git/modules/a/worktrees/w/refs/config", Config),
+        (".git/modules/a/.git/refs/config", Config),
+        (".git/modules/a/refs/.git/logs/config", Config),
+        (".git/worktrees/w/modules/a/refs/config", Config),
         (".git/modules/a/commondir", Never),
         (".git/modules/a/modules/b/config", Config),
         (".git/modules/a/worktrees/w/commondir", Commondir),
@@ -247,6 +276,21 @@ proptest! {
             prop_assert!(matches!(at(&format!("{path}/commondir")), Commondir | Never), "{}", path);
             prop_assert!(at(&path).is_git());
         }
+    }
+
+    #[test]
+    fn whatever_a_submodule_is_called_what_makes_git_act_is_judged(
+        below in proptest::collection::vec(name(), 1..7),
+    ) {
+        let plain = below.iter().all(|it| !matches!(&it[..], "" | "." | ".."));
+        let in_hooks = below.iter().skip(1).any(|it| it.eq_ignore_ascii_case("hooks"));
+        prop_assume!(plain && !in_hooks);
+        let path = format!("p/.git/modules/{}", below.join("/"));
+        // Below `remotes` nothing can be made at all.
+        let judged = |name: &str| at(&format!("{path}/x/{name}"));
+        prop_assert!(matches!(judged("config"), Config | Never), "{}", path);
+        prop_assert!(matches!(judged("hooks"), HooksDir | Never), "{}", path);
+        prop_assert!(matches!(judged("hooks/update"), Hook | Never), "{}", path);
     }
 
     #[test]

@@ -268,16 +268,18 @@ async fn start(spawner: &Spawner, plan: &NativePlan) -> Result<Launching, Launch
     let (own, control) = control_pair()?;
     let (status, status_child) = pipe()?;
     let (stderr, stderr_child) = pipe()?;
-    let guard = guard_image::open().map_err(LaunchError::GuardImage)?;
     let null = || super::null().map_err(LaunchError::descriptor("/dev/null"));
     let mut fds = vec![
         (null()?, 0),
         (null()?, 1),
         (stderr_child, 2),
         (status_child, FD_STATUS),
-        (guard, FD_GUARD),
         (control, FD_CONTROL),
     ];
+    if plan.guard.is_none() {
+        let copied = guard_image::open().map_err(LaunchError::GuardImage)?;
+        fds.push((copied, FD_GUARD));
+    }
     if let Some(resolver) = &plan.resolver {
         fds.push((sealed_memfd(resolver)?, FD_RESOLVER));
     }

@@ -330,8 +330,8 @@ fn command(
     })
 }
 
-/// What the last bubblewrap runs.
-fn guard_command() -> Vec<Vec<u8>> {
+/// What the last bubblewrap runs; all arguments of a launch that needs no other.
+pub(crate) fn guard_command() -> Vec<Vec<u8>> {
     let mut argv = Vec::new();
     push(
         &mut argv,

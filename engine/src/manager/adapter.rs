@@ -11,7 +11,8 @@ use crate::egress::rules::RuleSet;
 use crate::error::{Coded, Fix, Problem};
 use crate::policy::resolve;
 use crate::probe::{HostFacts, HostReport};
-use crate::process::{LaunchError, Tree, host, native};
+use crate::process::native::{self, Early};
+use crate::process::{LaunchError, Tree, host};
 use crate::spec::{AbsPath, Form, Mode, ValidSpec};
 use kotak_guard::proto::Check;
 use std::collections::BTreeMap;
@@ -66,6 +67,8 @@ pub(super) enum Prepared {
         from: Box<(ValidSpec, BridgeChoice)>,
         /// Approved folders; absent where programs run wherever they are.
         exec: Option<Vec<Joined>>,
+        /// A runner that was started meanwhile.
+        early: Option<Box<Early>>,
     },
 }
 
@@ -113,9 +116,11 @@ impl Prepared {
                 plan,
                 network,
                 exec,
+                early,
                 ..
             } => {
-                let mut launched = NativeSandboxAdapter::launch(*plan, network).await?;
+                let early = early.map(|early| *early);
+                let mut launched = NativeSandboxAdapter::launch(*plan, network, early).await?;
                 launched.exec = exec;
                 Ok(launched)
             }
@@ -269,6 +274,7 @@ impl NativeSandboxAdapter {
             network,
             from: Box::new((spec.clone(), bridge)),
             exec: joined.map(|joined| leave_out(joined, policy.exec())),
+            early: None,
         })
     }
 
@@ -291,9 +297,10 @@ impl NativeSandboxAdapter {
     async fn launch(
         plan: NativePlan,
         network: Option<PreparedNetwork>,
+        early: Option<Early>,
     ) -> Result<Launched, LaunchError> {
         let began = Instant::now();
-        let tree = native::launch(&plan).await?;
+        let tree = native::launch(&plan, early).await?;
         if let Some(what) = unmet(&plan, tree.report()) {
             // Dropping the tree ends it; no program was started in it.
             return Err(LaunchError::GuardRefused(Check {

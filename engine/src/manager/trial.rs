@@ -99,7 +99,7 @@ impl ProductionTrial {
             .map_err(|error| error.problem().message)?;
         let plan = native_plan(&policy, &facts).map_err(|error| error.problem().message)?;
         Ok(self.runtime.block_on(async {
-            match native::launch(&plan).await {
+            match native::launch(&plan, None).await {
                 Ok(tree) => {
                     let report = tree.report().clone();
                     match tree.end().await {

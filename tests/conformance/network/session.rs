@@ -128,7 +128,7 @@ impl Session {
     }
 
     pub(super) async fn launch_plan(stage: Stage, plan: NativePlan) -> Result<Self, LaunchError> {
-        let tree = native::launch(&plan).await?;
+        let tree = native::launch(&plan, None).await?;
         let sockets = tree.take_sockets().expect("the session's listeners");
         assert!(tree.take_sockets().is_none(), "they are given once");
         Ok(Self {

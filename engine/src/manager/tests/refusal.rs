@@ -61,7 +61,8 @@ async fn a_runner_that_runs_the_guard_without_a_sandbox_is_found_out_and_runs_no
     let liar = rig.program(
         "liar",
         &format!(
-            "#!/bin/sh\ncat /proc/self/fd/12 > '{0}'\nchmod 755 '{0}'\nexec '{0}' native 13\n",
+            "#!/bin/sh\nprogram=$(tr '\\0' '\\n' <&10 | grep -m 1 '/guard-[0-9a-f]*$')\n\
+             cp \"$program\" '{0}'\nexec '{0}' native 13\n",
             guard.display()
         ),
     );

@@ -246,6 +246,7 @@ fn facts() -> PlanFacts {
         arch: SeccompArch::X86_64,
         landlock_abi: 0,
         namespaces: namespaces.map(|kind| (kind, 1)).into(),
+        guard: None,
     }
 }
 

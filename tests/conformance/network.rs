@@ -238,14 +238,14 @@ async fn an_open_network_has_no_listeners_and_keeps_the_hosts_resolver() {
     let stage = Stage::new();
     let wanted = plan(&stage, NetworkMode::Open);
     assert_eq!(wanted.resolver, None);
-    let tree = native::launch(&wanted).await.expect("a session");
+    let tree = native::launch(&wanted, None).await.expect("a session");
     assert!(tree.take_sockets().is_none());
     assert!(tree.way_in().is_none() && tree.inside().is_none());
     assert_eq!(confirmed(&wanted, &tree).0, Level::Off);
     tree.end().await.expect("the end of the session");
     // The control: restricted, it has them, also with the network off (REQ EG-7).
     let wanted = plan(&stage, NetworkMode::Off);
-    let tree = native::launch(&wanted).await.expect("a session");
+    let tree = native::launch(&wanted, None).await.expect("a session");
     assert!(tree.take_sockets().is_some());
     tree.end().await.expect("the end of the session");
 }

@@ -294,21 +294,36 @@ impl Window {
     /// When the driver has no such child.
     #[must_use]
     pub fn panel_pid(&self) -> i32 {
+        self.panel()
+            .unwrap_or_else(|| panic!("no panel below the driver"))
+    }
+
+    fn panel(&self) -> Option<i32> {
         let children = format!("/proc/{0}/task/{0}/children", self.driver.id());
         let text = std::fs::read_to_string(&children).unwrap_or_default();
         let panel = text.split_whitespace().find(|pid| {
             std::fs::read_to_string(format!("/proc/{pid}/comm"))
                 .is_ok_and(|comm| comm.trim() == "kotak-panel")
         });
-        panel
-            .and_then(|pid| pid.parse().ok())
-            .unwrap_or_else(|| panic!("no panel below the driver"))
+        panel.and_then(|pid| pid.parse().ok())
     }
 
     /// Ends the window and its driver.
+    ///
+    /// # Panics
+    /// When the panel does not go.
     pub async fn close(mut self) {
-        // Ending the WebDriver session ends the application; an error means that it is gone.
+        // Ending the WebDriver session ends the application; an error means that it is gone. The
+        // driver answers before it has done that, and one that is ended then leaves it running.
         let _ = self.client.clone().close().await;
+        let asked = Instant::now();
+        while self.panel().is_some() {
+            assert!(
+                asked.elapsed() < PATIENCE,
+                "the window did not end in a minute"
+            );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
         end(&mut self.driver);
     }
 }

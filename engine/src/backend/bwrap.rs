@@ -31,8 +31,8 @@
 use super::supervised::{exec_plan, file_rules, filters};
 use super::{
     ArgBlock, BridgePlan, FD_ARGS, FD_CONTROL, FD_GUARD, FD_MORE_ARGS, FD_RESOLVER, FD_STATUS,
-    GUARD_PATH, HTTP_PORT, NativePlan, Pin, PlanError, PlanFacts, RESOLV_CONF, SOCKS_PORT,
-    Supervised, WatchedPath, enforcement_of,
+    GUARD_PATH, GuardFile, HTTP_PORT, NativePlan, Pin, PlanError, PlanFacts, RESOLV_CONF,
+    SOCKS_PORT, Supervised, WatchedPath, enforcement_of,
 };
 use crate::policy::{Access, BindRole, NodeKind, Policy};
 use crate::spec::{AbsPath, NetworkMode};
@@ -90,18 +90,23 @@ pub fn native_plan(policy: &Policy, facts: &PlanFacts) -> Result<NativePlan, Pla
             folder: fullest(places.keys().copied()).to_string(),
         });
     }
-    let (argv, blocks) = command(policy, facts, places)?;
-    let setup = setup(policy, facts)?;
+    let Command {
+        argv,
+        blocks,
+        guard,
+    } = command(policy, facts, places)?;
+    let setup = setup(policy, facts, guard.as_ref())?;
     let enforcement = enforcement_of(policy, &setup, Supervised::AsPlanned);
     let unsupervised = enforcement_of(policy, &setup, Supervised::Not);
     Ok(NativePlan {
         bwrap: facts.bwrap_path.clone(),
         argv,
         blocks,
+        pins: pins(policy, guard.as_ref()),
+        guard,
         resolver: policy.resolver.as_ref().map(|_| RESOLV_CONF.to_vec()),
         bridge: BridgePlan::default(),
         setup,
-        pins: pins(policy),
         secrets: watched(policy),
         watched_gaps: policy.watched_gaps.clone(),
         cwd: policy.cwd.clone(),
@@ -115,7 +120,13 @@ pub fn native_plan(policy: &Policy, facts: &PlanFacts) -> Result<NativePlan, Pla
 }
 
 /// What must be there when bubblewrap mounts on it: else it makes a mount point, on the host.
-fn pins(policy: &Policy) -> Vec<Pin> {
+fn pins(policy: &Policy, guard: Option<&GuardFile>) -> Vec<Pin> {
+    let guard = guard.map(|guard| Pin {
+        path: guard.path.clone(),
+        id: guard.id,
+        masked: false,
+        named: false,
+    });
     let binds = policy.binds.iter().map(|bind| Pin {
         path: bind.path.clone(),
         id: bind.id,
@@ -133,15 +144,16 @@ fn pins(policy: &Policy) -> Vec<Pin> {
         masked: true,
         named: false,
     });
-    binds.chain(masks).collect()
+    binds.chain(masks).chain(guard).collect()
 }
 
 /// Masks, and secrets that are not there yet, in what the host can change.
 fn watched(policy: &Policy) -> Vec<WatchedPath> {
-    let masked = policy.masks.iter().map(|mask| &mask.path);
+    let masked = policy.masks.iter().map(|mask| (&mask.path, true));
+    let missing = policy.missing.iter().map(|path| (path, false));
     let mut found: Vec<WatchedPath> = masked
-        .chain(&policy.missing)
-        .filter_map(|path| {
+        .chain(missing)
+        .filter_map(|(path, masked)| {
             // The outermost: an ancestor that is bound onto itself may be moved away outside.
             let over = policy.binds.iter().filter(|bind| {
                 bind.kind == NodeKind::Dir && bind.path != *path && path.is_within(&bind.path)
@@ -151,6 +163,7 @@ fn watched(policy: &Policy) -> Vec<WatchedPath> {
                     path: path.clone(),
                     root: bind.path.clone(),
                     root_id: bind.id,
+                    masked,
                 })
         })
         .collect();
@@ -254,14 +267,21 @@ fn fullest<'a>(paths: impl Iterator<Item = &'a AbsPath>) -> AbsPath {
 }
 
 /// The command line and its argument blocks.
+struct Command {
+    argv: Vec<Vec<u8>>,
+    blocks: Vec<ArgBlock>,
+    /// The guard's program, where it is bound.
+    guard: Option<GuardFile>,
+}
+
 fn command(
     policy: &Policy,
     facts: &PlanFacts,
     places: BTreeMap<&AbsPath, Place<'_>>,
-) -> Result<(Vec<Vec<u8>>, Vec<ArgBlock>), PlanError> {
+) -> Result<Command, PlanError> {
     let mounts = places.len();
     let first = namespace_args(policy);
-    let last = last_args(policy);
+    let last = last_args(policy, facts.guard.as_ref());
 
     let mut body = Vec::new();
     for (path, place) in &places {
@@ -269,8 +289,14 @@ fn command(
     }
     if first.len() + body.len() + last.len() <= MAX_ARGS {
         let args = [first, body, last].concat();
-        return Ok((guard_command(), vec![ArgBlock { fd: FD_ARGS, args }]));
+        return Ok(Command {
+            argv: guard_command(),
+            blocks: vec![ArgBlock { fd: FD_ARGS, args }],
+            guard: facts.guard.clone(),
+        });
     }
+    // The last of several does not see the host's files any more.
+    let last = last_args(policy, None);
 
     let assembly = policy
         .assembly
@@ -324,11 +350,15 @@ fn command(
         fd: FD_ARGS,
         args: final_args,
     });
-    Ok((argv, blocks))
+    Ok(Command {
+        argv,
+        blocks,
+        guard: None,
+    })
 }
 
-/// What the last bubblewrap runs.
-fn guard_command() -> Vec<Vec<u8>> {
+/// What the last bubblewrap runs; all arguments of a launch that needs no other.
+pub(crate) fn guard_command() -> Vec<Vec<u8>> {
     let mut argv = Vec::new();
     push(
         &mut argv,
@@ -395,7 +425,7 @@ fn namespace_args(policy: &Policy) -> Vec<Vec<u8>> {
 }
 
 /// Steps 3 to 6 of the mount order.
-fn last_args(policy: &Policy) -> Vec<Vec<u8>> {
+fn last_args(policy: &Policy, guard: Option<&GuardFile>) -> Vec<Vec<u8>> {
     let mut args = Vec::new();
     push(
         &mut args,
@@ -404,16 +434,15 @@ fn last_args(policy: &Policy) -> Vec<Vec<u8>> {
     for path in &policy.kernel {
         push(&mut args, [b"--ro-bind", path.as_bytes(), path.as_bytes()]);
     }
-    let guard = FD_GUARD.to_string();
-    push(&mut args, [b"--perms".as_slice(), b"0555"]);
-    push(
-        &mut args,
-        [
-            b"--ro-bind-data".as_slice(),
-            guard.as_bytes(),
-            GUARD_PATH.as_bytes(),
-        ],
-    );
+    let inside = GUARD_PATH.as_bytes();
+    match guard {
+        Some(file) => push(&mut args, [b"--ro-bind", file.path.as_bytes(), inside]),
+        None => {
+            push(&mut args, [b"--perms".as_slice(), b"0555"]);
+            let copied = FD_GUARD.to_string();
+            push(&mut args, [b"--ro-bind-data", copied.as_bytes(), inside]);
+        }
+    }
     if let Some(resolver) = &policy.resolver {
         let descriptor = FD_RESOLVER.to_string();
         push(&mut args, [b"--perms".as_slice(), b"0444"]);
@@ -445,7 +474,11 @@ fn is_unshared(network: NetworkMode) -> bool {
 }
 
 /// The guard's set-up, with what it must find inside.
-fn setup(policy: &Policy, facts: &PlanFacts) -> Result<Setup, PlanError> {
+fn setup(
+    policy: &Policy,
+    facts: &PlanFacts,
+    guard: Option<&GuardFile>,
+) -> Result<Setup, PlanError> {
     let unshared_network = is_unshared(policy.network);
     let known = |kind: Namespace| facts.namespaces.iter().any(|(known, _)| *known == kind);
     let mut unshared = vec![
@@ -487,6 +520,12 @@ fn setup(policy: &Policy, facts: &PlanFacts) -> Result<Setup, PlanError> {
                 ino: bind.id.ino,
                 writable: bind.access == Access::Write,
             })
+            .chain(guard.map(|guard| MountCheck {
+                path: GUARD_PATH.as_bytes().to_vec(),
+                dev: guard.id.dev,
+                ino: guard.id.ino,
+                writable: false,
+            }))
             .collect(),
         unreadable: policy.masks.iter().map(|mask| bytes(&mask.path)).collect(),
         unwritable: policy

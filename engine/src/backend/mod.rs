@@ -13,6 +13,7 @@ mod select;
 mod supervised;
 
 pub use bridge::*;
+pub(crate) use bwrap::guard_command;
 pub use bwrap::native_plan;
 pub use confirm::{NOT_CONFIRMED, PROXIES_ONLY, confirm, confirm_watch, unmet};
 pub use enforcement::*;

@@ -22,6 +22,16 @@ pub const FD_MORE_ARGS: i32 = 15;
 /// Where the guard's program stands inside.
 pub const GUARD_PATH: &str = "/run/kotak/guard";
 
+/// The guard's program as a file on the host, which a sandbox binds. bubblewrap copies it where
+/// there is none, which takes as long as twenty mounts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuardFile {
+    /// Where it is, canonical.
+    pub path: AbsPath,
+    /// The inode that must be there.
+    pub id: FileId,
+}
+
 /// What a plan needs to know besides the policy; all observed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanFacts {
@@ -35,6 +45,8 @@ pub struct PlanFacts {
     pub landlock_abi: u32,
     /// The engine's own namespace inodes (`/proc/self/ns/*`), every kind that exists.
     pub namespaces: Vec<(Namespace, u64)>,
+    /// The guard's program as a file, where it can be one.
+    pub guard: Option<GuardFile>,
 }
 
 /// Everything that the process stage needs to launch one native session.
@@ -46,6 +58,8 @@ pub struct NativePlan {
     pub argv: Vec<Vec<u8>>,
     /// Argument blocks: each goes, as it is, into a sealed memfd at its descriptor number.
     pub blocks: Vec<ArgBlock>,
+    /// The guard's program is this file; absent, it is copied from [`FD_GUARD`].
+    pub guard: Option<GuardFile>,
     /// The content of the sandbox's own `/etc/resolv.conf`, at [`FD_RESOLVER`]; absent where there
     /// is none.
     pub resolver: Option<Vec<u8>>,
@@ -121,6 +135,8 @@ pub struct WatchedPath {
     pub root: AbsPath,
     /// What must be there.
     pub root_id: FileId,
+    /// A mask stood on it from the beginning; else nothing was there.
+    pub masked: bool,
 }
 
 impl NativePlan {

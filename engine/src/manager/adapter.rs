@@ -11,7 +11,8 @@ use crate::egress::rules::RuleSet;
 use crate::error::{Coded, Fix, Problem};
 use crate::policy::resolve;
 use crate::probe::{HostFacts, HostReport};
-use crate::process::{LaunchError, Tree, host, native};
+use crate::process::native::{self, Early};
+use crate::process::{LaunchError, Tree, host};
 use crate::spec::{AbsPath, Form, Mode, ValidSpec};
 use kotak_guard::proto::Check;
 use std::collections::BTreeMap;
@@ -66,6 +67,8 @@ pub(super) enum Prepared {
         from: Box<(ValidSpec, BridgeChoice)>,
         /// Approved folders; absent where programs run wherever they are.
         exec: Option<Vec<Joined>>,
+        /// A runner that was started meanwhile.
+        early: Option<Box<Early>>,
     },
 }
 
@@ -113,9 +116,11 @@ impl Prepared {
                 plan,
                 network,
                 exec,
+                early,
                 ..
             } => {
-                let mut launched = NativeSandboxAdapter::launch(*plan, network).await?;
+                let early = early.map(|early| *early);
+                let mut launched = NativeSandboxAdapter::launch(*plan, network, early).await?;
                 launched.exec = exec;
                 Ok(launched)
             }
@@ -250,7 +255,7 @@ impl NativeSandboxAdapter {
             .context(report.facts.clone())
             .map_err(|error| error.problem())?;
         let policy = resolve(spec, &context, &host.files).map_err(|error| error.problem())?;
-        let facts = Self::plan_facts(&report.facts).map_err(|error| error.problem())?;
+        let facts = Self::plan_facts(&report.facts, host).map_err(|error| error.problem())?;
         let mut plan = native_plan(&policy, &facts).map_err(|error| error.problem())?;
         let socat = report.facts.socat_path.as_deref();
         plan.bridge = BridgePlan {
@@ -269,10 +274,11 @@ impl NativeSandboxAdapter {
             network,
             from: Box::new((spec.clone(), bridge)),
             exec: joined.map(|joined| leave_out(joined, policy.exec())),
+            early: None,
         })
     }
 
-    pub(super) fn plan_facts(facts: &HostFacts) -> Result<PlanFacts, FactMissing> {
+    pub(super) fn plan_facts(facts: &HostFacts, host: &HostView) -> Result<PlanFacts, FactMissing> {
         let arch = std::env::consts::ARCH;
         Ok(PlanFacts {
             bwrap_path: facts
@@ -284,15 +290,17 @@ impl NativeSandboxAdapter {
             arch: SeccompArch::from_name(arch).ok_or_else(|| FactMissing::Arch(arch.to_owned()))?,
             landlock_abi: facts.landlock_abi,
             namespaces: own_namespaces(),
+            guard: host.guard.file(),
         })
     }
 
     async fn launch(
         plan: NativePlan,
         network: Option<PreparedNetwork>,
+        early: Option<Early>,
     ) -> Result<Launched, LaunchError> {
         let began = Instant::now();
-        let tree = native::launch(&plan).await?;
+        let tree = native::launch(&plan, early).await?;
         if let Some(what) = unmet(&plan, tree.report()) {
             // Dropping the tree ends it; no program was started in it.
             return Err(LaunchError::GuardRefused(Check {

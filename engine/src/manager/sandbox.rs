@@ -335,8 +335,7 @@ impl Sandbox {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         if let Some(hiding) = hiding {
-            // Its helper ends with it.
-            hiding.abort();
+            // It hears of the end by itself; its helper ends with it.
             let _ = hiding.await;
         }
         let recording = self

@@ -11,8 +11,9 @@ use crate::backend::{BridgeChoice, SandboxBackend, Selection, select};
 use crate::error::{Coded, Fix, Problem};
 use crate::events::{SandboxEvent, Subscription};
 use crate::probe::{HostReport, Switch};
+use crate::process::native::Early;
 use crate::process::{LaunchError, TreeError};
-use crate::spec::ValidSpec;
+use crate::spec::{AbsPath, ValidSpec};
 use kotak_guard::proto::Process;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -106,6 +107,28 @@ impl SandboxManager {
         let prepared = self
             .prepare_for(selection.backend, spec, bridge, report)
             .await?;
+        Ok((selection, prepared))
+    }
+
+    /// The same for a launch that follows: its runner starts meanwhile.
+    pub(super) async fn prepare_to_launch(
+        &self,
+        request: &SandboxRequest,
+    ) -> Result<(Selection, Prepared), Problem> {
+        let report = self.report();
+        let (prepared, runner) = tokio::join!(self.prepare(request), async {
+            let selected = select(request.choice, request.client, &report, self.0.switch).ok()?;
+            let bwrap = match selected.backend {
+                SandboxBackend::Native => report.facts.bwrap_path.as_deref()?,
+                SandboxBackend::None | SandboxBackend::Microvm => return None,
+            };
+            // What keeps it from starting is said by the launch, which meets it too.
+            Early::start(&AbsPath::new(bwrap).ok()?).await.ok()
+        });
+        let (selection, mut prepared) = prepared?;
+        if let Prepared::Native { early, .. } = &mut prepared {
+            *early = runner.map(Box::new);
+        }
         Ok((selection, prepared))
     }
 
@@ -315,7 +338,7 @@ impl Drop for Reservation<'_> {
 
 impl SandboxPort for SandboxManager {
     async fn launch(&self, request: SandboxRequest) -> Result<SandboxHandle, Problem> {
-        let (selection, prepared) = self.prepare(&request).await?;
+        let (selection, prepared) = self.prepare_to_launch(&request).await?;
         let id = request.spec.session_id().as_str().to_owned();
         if let Some(notice) = &selection.notice {
             tracing::warn!(session = id, "{notice}");

@@ -179,7 +179,7 @@ impl Shared {
         let workspace = checked.sandbox.spec.workspace_id().as_str();
         let prepared = async {
             self.approve_again(&id, workspace, &approved).await?;
-            self.manager.prepare(&checked.sandbox).await
+            self.manager.prepare_to_launch(&checked.sandbox).await
         };
         let (selection, prepared) = prepared.await.inspect_err(|_| {
             // No session begins that could end them.

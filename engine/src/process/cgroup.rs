@@ -9,6 +9,7 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -208,9 +209,11 @@ async fn frozen(dir: &Path) -> io::Result<()> {
 
 /// The directory of this process's own group in the version 2 hierarchy.
 fn own_group() -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    // Each line of it takes the kernel a while, and the hierarchy stays where it is mounted.
+    static MOUNTS: OnceLock<Option<String>> = OnceLock::new();
+    let mounts = MOUNTS.get_or_init(|| fs::read_to_string("/proc/self/mountinfo").ok());
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    group_dir(&mounts, &groups)
+    group_dir(mounts.as_deref()?, &groups)
 }
 
 /// From the texts of `/proc/self/mountinfo` and `/proc/self/cgroup` (proc(5), cgroups(7)).

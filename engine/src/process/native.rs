@@ -3,26 +3,22 @@
 //! is left.
 
 mod descriptors;
+mod early;
+mod runner;
 
-use self::descriptors::{make_room, pin, pipe, sealed_memfd};
-use super::cgroup::SessionCgroup;
-use super::child::{Child, ChildEnd, OnDrop};
-use super::collect::Collected;
+pub use self::early::Early;
+
+use self::descriptors::{make_room, pin};
+use self::runner::start;
 use super::guard_link::{GuardLink, SetupFailure};
 use super::low_ports::{Helper, LowPortsError};
-use super::masker::Masker;
 use super::pins::Pins;
 use super::relay::{FIRST_EXEC, NetworkId, RelaySockets};
-use super::tree::{Network, Root, Secrets, Tree, control_pair};
-use super::{LaunchError, Listener, SecretWatch, SessionSockets, Spawner, guard_image};
-use crate::backend::{
-    Bridge, BridgeChoice, FD_CONTROL, FD_GUARD, FD_RESOLVER, FD_STATUS, NativePlan, Pin, WayIn,
-};
-use crate::sys::spawn::{ChildPlan, Image, OnSpawnerDeath};
-use std::ffi::{CString, OsStr};
-use std::io;
+use super::secret_watch::Watching;
+use super::tree::{Network, Root, Secrets, Tree};
+use super::{LaunchError, Listener, SecretWatch, SessionSockets, Spawner};
+use crate::backend::{Bridge, BridgeChoice, NativePlan, Pin, WayIn};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -39,27 +35,22 @@ fn ready_deadline(mounts: usize) -> Duration {
     READY_DEADLINE + READY_PER_MOUNT.saturating_mul(u32::try_from(mounts).unwrap_or(u32::MAX))
 }
 
-/// After the runner's death: how long its pipes may stay open in something that it left behind.
-const LAST_WORDS: Duration = Duration::from_secs(1);
-
-const STDERR_KEPT: usize = 64 * 1024;
-const STATUS_KEPT: usize = 64 * 1024;
-
 /// Launches a native session. Under a restricted network its listeners stand when this returns
 /// ([`Tree::take_sockets`]): over the bridge of the plan, and by default over socat where the
-/// guard's listeners cannot be handed over.
-pub async fn launch(plan: &NativePlan) -> Result<Tree, LaunchError> {
+/// guard's listeners cannot be handed over. A runner that was started early is used where the plan
+/// is one for it.
+pub async fn launch(plan: &NativePlan, early: Option<Early>) -> Result<Tree, LaunchError> {
     let wanted = match plan.bridge.choice {
         BridgeChoice::Auto => Bridge::Guard,
         BridgeChoice::Only(bridge) => bridge,
     };
-    let refused = match launch_over(wanted, plan).await {
+    let refused = match launch_over(wanted, plan, early).await {
         Err(error) if needs_other_bridge(&error) => error,
         other => return other,
     };
     if plan.bridge.choice == BridgeChoice::Auto && plan.bridge.socat.is_some() {
         tracing::warn!(%refused, "the guard's listeners cannot be handed over; socat bridges");
-        launch_over(Bridge::Socat, plan).await
+        launch_over(Bridge::Socat, plan, None).await
     } else {
         Err(refused)
     }
@@ -74,7 +65,11 @@ fn needs_other_bridge(error: &LaunchError) -> bool {
     }
 }
 
-async fn launch_over(bridge: Bridge, plan: &NativePlan) -> Result<Tree, LaunchError> {
+async fn launch_over(
+    bridge: Bridge,
+    plan: &NativePlan,
+    early: Option<Early>,
+) -> Result<Tree, LaunchError> {
     match bridge {
         // An open network needs no bridge, whatever was asked for.
         Bridge::Socat if plan.setup.loopback.is_some() => {
@@ -83,18 +78,22 @@ async fn launch_over(bridge: Bridge, plan: &NativePlan) -> Result<Tree, LaunchEr
             }
             let relays = RelaySockets::make(plan.bridge.run.as_ref())?;
             let plan = plan.over_socat(&relays.directory()?);
-            launch_with(&plan, Some(relays)).await
+            launch_with(&plan, Some(relays), early).await
         }
-        Bridge::Socat | Bridge::Guard => launch_with(plan, None).await,
+        Bridge::Socat | Bridge::Guard => launch_with(plan, None, early).await,
     }
 }
 
-async fn launch_with(plan: &NativePlan, relays: Option<RelaySockets>) -> Result<Tree, LaunchError> {
+async fn launch_with(
+    plan: &NativePlan,
+    relays: Option<RelaySockets>,
+    early: Option<Early>,
+) -> Result<Tree, LaunchError> {
     let spawner = Spawner::shared().map_err(LaunchError::Spawn)?;
     make_room(plan.pins.len(), plan.setup.loopback.is_some())?;
     // Held until the sandbox is verified, and what failed is gone.
     let pins = Pins::hold(&plan.pins, pin)?;
-    let tree = match build(spawner, plan, relays).await {
+    let tree = match build(spawner, plan, relays, early).await {
         Ok(tree) => tree,
         // Says best why a mount failed, or is another than was planned.
         Err(error) if may_be_moved(&error) => return Err(pins.changed().map_or(error, gone)),
@@ -131,8 +130,12 @@ async fn build(
     spawner: &Spawner,
     plan: &NativePlan,
     relays: Option<RelaySockets>,
+    early: Option<Early>,
 ) -> Result<Tree, LaunchError> {
-    let launching = start(spawner, plan).await?;
+    let launching = match early.and_then(|early| early.take_on(plan)) {
+        Some(launching) => launching,
+        None => start(spawner, plan).await?,
+    };
     let deadline = ready_deadline(plan.pins.len());
     let proof = async {
         let (report, descriptors) = launching.link.setup(plan.setup.clone()).await?;
@@ -146,14 +149,14 @@ async fn build(
             None => None,
         }
     };
-    let masker = async {
+    let watching = async {
         match plan.secrets.is_empty() {
-            false => Some(Masker::start().await),
+            false => Some(Watching::prepare(&plan.secrets, deadline).await),
             true => None,
         }
     };
-    let (verdict, helper, masker) =
-        tokio::join!(tokio::time::timeout(deadline, proof), helper, masker);
+    let (verdict, helper, watching) =
+        tokio::join!(tokio::time::timeout(deadline, proof), helper, watching);
     match verdict {
         Ok(Ok((report, mut descriptors, guard))) => {
             let mounts = match plan.setup.hand_over_mounts {
@@ -161,8 +164,8 @@ async fn build(
                 false => None,
             };
             let secrets = async {
-                match masker {
-                    Some(masker) => SecretWatch::begin(&plan.secrets, masker, mounts).await,
+                match watching {
+                    Some(watching) => SecretWatch::begin(watching, mounts).await,
                     None => Secrets::None,
                 }
             };
@@ -276,137 +279,6 @@ async fn open_network(
     }))
 }
 
-/// A runner that was started and has proved nothing yet.
-struct Launching {
-    link: GuardLink,
-    child: Child,
-    status: Collected,
-    stderr: Collected,
-    cgroup: Option<SessionCgroup>,
-}
-
-async fn start(spawner: &Spawner, plan: &NativePlan) -> Result<Launching, LaunchError> {
-    let (own, control) = control_pair()?;
-    let (status, status_child) = pipe()?;
-    let (stderr, stderr_child) = pipe()?;
-    let guard = guard_image::open().map_err(LaunchError::GuardImage)?;
-    let null = || super::null().map_err(LaunchError::descriptor("/dev/null"));
-    let mut fds = vec![
-        (null()?, 0),
-        (null()?, 1),
-        (stderr_child, 2),
-        (status_child, FD_STATUS),
-        (guard, FD_GUARD),
-        (control, FD_CONTROL),
-    ];
-    if let Some(resolver) = &plan.resolver {
-        fds.push((sealed_memfd(resolver)?, FD_RESOLVER));
-    }
-    for block in &plan.blocks {
-        fds.push((sealed_memfd(&block.bytes())?, block.fd));
-    }
-    let bwrap = plan.bwrap.to_path_buf();
-    let cgroup = SessionCgroup::create();
-    let argv =
-        std::iter::once(bwrap.as_os_str().as_bytes().to_vec()).chain(plan.argv.iter().cloned());
-    let child = ChildPlan {
-        image: Image::Path(c_string(bwrap.as_os_str())?),
-        argv: argv
-            .map(|argument| c_string(OsStr::from_bytes(&argument)))
-            .collect::<Result<_, _>>()?,
-        env: Vec::new(),
-        fds,
-        on_spawner_death: OnSpawnerDeath::Kill,
-        cgroup: cgroup.as_ref().and_then(SessionCgroup::handle),
-    };
-    let spawned = spawner.spawn(child).await.map_err(|error| match error {
-        LaunchError::Spawn(cause) if is_gone(&cause) => LaunchError::BwrapMissing {
-            path: bwrap.clone(),
-            cause,
-        },
-        other => other,
-    })?;
-    let cgroup = cgroup.filter(|_| spawned.in_cgroup);
-    Ok(Launching {
-        cgroup,
-        child: Child::watch(spawned, OnDrop::Kill)
-            .map_err(LaunchError::descriptor("a process watch"))?,
-        link: GuardLink::new(own).map_err(LaunchError::descriptor("a control socket"))?,
-        status: Collected::start(status, STATUS_KEPT).map_err(LaunchError::descriptor("a pipe"))?,
-        stderr: Collected::start(stderr, STDERR_KEPT).map_err(LaunchError::descriptor("a pipe"))?,
-    })
-}
-
-impl Launching {
-    /// Kills the runner and all of its process group; the guard dies with its parent and by the
-    /// end of its socket.
-    async fn kill(&self) -> ChildEnd {
-        // Not waited for yet, so the process id cannot be anybody else's: it led its own session.
-        if !self.child.has_ended() {
-            let group = nix::unistd::Pid::from_raw(self.child.pid());
-            let _ = nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL);
-        }
-        self.child.kill();
-        let end = self.child.wait().await;
-        self.clear().await;
-        // Its last process is gone when nobody holds this pipe: until then it may still mount.
-        let _ = tokio::time::timeout(LAST_WORDS, self.stderr.to_end()).await;
-        end
-    }
-
-    /// Ends what the runner left in its cgroup, and removes that.
-    async fn clear(&self) {
-        if let Some(cgroup) = &self.cgroup {
-            cgroup.kill();
-            cgroup.remove().await;
-        }
-    }
-
-    /// What a runner that ended before its guard spoke has to say.
-    async fn failed(self, reason: &str) -> LaunchError {
-        // It closes its socket before it ends, so give it the time to end by itself.
-        let status = match tokio::time::timeout(LAST_WORDS, self.child.wait()).await {
-            Ok(ChildEnd::Code(code)) => Some(code),
-            Ok(ChildEnd::Signal(_) | ChildEnd::Unknown) => None,
-            Err(_) => {
-                self.kill().await;
-                None
-            }
-        };
-        self.clear().await;
-        let words = tokio::time::timeout(LAST_WORDS, self.stderr.to_end()).await;
-        let stderr =
-            String::from_utf8_lossy(&words.unwrap_or_else(|_| self.stderr.bytes())).into_owned();
-        let reason = match stderr.lines().rev().find(|line| !line.trim().is_empty()) {
-            Some(line) => one_line(line),
-            None => match status {
-                Some(code) => format!("it ended with status {code} and said nothing"),
-                None => reason.to_owned(),
-            },
-        };
-        LaunchError::BwrapFailed {
-            reason,
-            stderr,
-            status,
-        }
-    }
-}
-
-/// A line that a runner wrote, bounded, without control characters.
-fn one_line(line: &str) -> String {
-    line.trim()
-        .chars()
-        .take(300)
-        .map(|character| {
-            if character.is_control() {
-                '\u{fffd}'
-            } else {
-                character
-            }
-        })
-        .collect()
-}
-
 /// The guard's process id on the host, from bubblewrap's `{"child-pid": N, …}` line. The status
 /// comes in pieces, so only a whole line counts.
 fn child_pid(status: &[u8]) -> Option<i32> {
@@ -415,18 +287,6 @@ fn child_pid(status: &[u8]) -> Option<i32> {
     i32::try_from(value.get("child-pid")?.as_i64()?)
         .ok()
         .filter(|pid| *pid > 0)
-}
-
-fn c_string(text: &OsStr) -> Result<CString, LaunchError> {
-    CString::new(text.as_bytes())
-        .map_err(|_| LaunchError::Spawn(io::Error::from(io::ErrorKind::InvalidInput)))
-}
-
-fn is_gone(cause: &io::Error) -> bool {
-    matches!(
-        cause.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory
-    )
 }
 
 #[cfg(test)]

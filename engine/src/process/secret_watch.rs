@@ -8,15 +8,15 @@
 //! Folders are found from the inode that is bound, component by component and through no symbolic
 //! link, so they are those that are seen inside, wherever the bound folder is moved to meanwhile.
 
-use super::masker::{Found, MaskError, Masker};
+use super::masker::{Found, Masker};
 use super::tree::Secrets;
 use crate::backend::WatchedPath;
 use crate::spec::AbsPath;
 use crate::sys::async_fd::register;
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, open, openat};
+use nix::fcntl::{AtFlags, OFlag, open, openat};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDescriptor};
-use nix::sys::stat::{Mode, fstat};
+use nix::sys::stat::{Mode, fstat, fstatat};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::hash::Hash;
@@ -76,43 +76,9 @@ pub struct SecretWatch {
 }
 
 impl SecretWatch {
-    /// Sets the watches, and joins the sandbox on trial.
-    pub(super) async fn begin(
-        secrets: &[WatchedPath],
-        masker: Result<Masker, MaskError>,
-        mounts: Option<OwnedFd>,
-    ) -> Secrets {
-        let begun = async {
-            #[cfg(test)]
-            if FORBIDDEN.load(std::sync::atomic::Ordering::SeqCst) {
-                return Err("a test forbids it".to_owned());
-            }
-            let masker = masker.map_err(|error| error.to_string())?;
-            let mounts = mounts.ok_or("the guard handed no mount namespace over")?;
-            let (watch, joined) =
-                tokio::join!(async { Watches::set(secrets) }, masker.join(mounts));
-            joined.map_err(|error| error.to_string())?;
-            let watches = watch.map_err(|errno| format!("folders cannot be watched: {errno}"))?;
-            let copy = watches.inotify.as_fd().try_clone_to_owned();
-            let inotify = copy
-                .and_then(|copy| register(copy, Interest::READABLE))
-                .map_err(|error| format!("folders cannot be watched: {error}"))?;
-            // What happened before the watches stood is looked for once.
-            let now = Instant::now();
-            let due = (0..secrets.len()).map(|index| (index, now)).collect();
-            Ok::<_, String>(Self {
-                inotify,
-                watcher: watches.inotify,
-                roots: watches.roots,
-                secrets: secrets.to_vec(),
-                waiting: watches.waiting,
-                masker,
-                notices: VecDeque::new(),
-                due,
-                lost: false,
-            })
-        };
-        match begun.await {
+    /// Joins the sandbox on trial.
+    pub(super) async fn begin(watching: Watching, mounts: Option<OwnedFd>) -> Secrets {
+        match Self::joined(watching, mounts).await {
             Ok(watch) => Secrets::Watched(std::sync::Mutex::new(Some(Box::new(watch)))),
             Err(reason) => {
                 tracing::warn!(
@@ -122,6 +88,32 @@ impl SecretWatch {
                 Secrets::Unwatched(reason)
             }
         }
+    }
+
+    async fn joined(watching: Watching, mounts: Option<OwnedFd>) -> Result<Self, String> {
+        let (watches, masker) = (watching.watches?, watching.masker?);
+        let mounts = mounts.ok_or("the guard handed no mount namespace over")?;
+        let joined = masker.join(mounts).await;
+        joined.map_err(|error| error.to_string())?;
+        let copy = watches.inotify.as_fd().try_clone_to_owned();
+        let inotify = copy
+            .and_then(|copy| register(copy, Interest::READABLE))
+            .map_err(|error| format!("folders cannot be watched: {error}"))?;
+        // What was made before the watches stood. (What was replaced by then, the launch finds: it
+        // compares what its masks hide, after this.)
+        let now = Instant::now();
+        let due = watches.there.iter().map(|index| (*index, now)).collect();
+        Ok(Self {
+            inotify,
+            watcher: watches.inotify,
+            roots: watches.roots,
+            secrets: watching.secrets,
+            waiting: watches.waiting,
+            masker,
+            notices: VecDeque::new(),
+            due,
+            lost: false,
+        })
     }
 
     /// What happens next; none after [`SecretNotice::Lost`] of the whole watch.
@@ -205,6 +197,47 @@ impl SecretWatch {
     }
 }
 
+/// What a watch needs, made ready while the sandbox is still being built.
+pub(super) struct Watching {
+    secrets: Vec<WatchedPath>,
+    watches: Result<Watches, String>,
+    masker: Result<Masker, String>,
+}
+
+impl Watching {
+    /// Sets the watches and starts the helper, which may take so long.
+    pub(super) async fn prepare(secrets: &[WatchedPath], deadline: Duration) -> Self {
+        #[cfg(test)]
+        if FORBIDDEN.load(std::sync::atomic::Ordering::SeqCst) {
+            return Self {
+                secrets: Vec::new(),
+                watches: Err("a test forbids it".to_owned()),
+                masker: Err("a test forbids it".to_owned()),
+            };
+        }
+        let folders = |error: String| format!("folders cannot be watched: {error}");
+        let secrets = secrets.to_vec();
+        let watched = secrets.clone();
+        let (watches, masker) = tokio::join!(
+            tokio::task::spawn_blocking(move || Watches::set(&watched)),
+            tokio::time::timeout(deadline, Masker::start()),
+        );
+        let watches = match watches {
+            Ok(set) => set.map_err(|errno| folders(errno.to_string())),
+            Err(join) => Err(folders(join.to_string())),
+        };
+        let masker = match masker {
+            Ok(started) => started.map_err(|error| error.to_string()),
+            Err(_) => Err("the helper did not start in time".to_owned()),
+        };
+        Self {
+            secrets,
+            watches,
+            masker,
+        }
+    }
+}
+
 fn lost(path: &AbsPath, reason: String) -> SecretNotice {
     SecretNotice::Lost {
         path: Some(path.clone()),
@@ -217,6 +250,8 @@ struct Watches {
     inotify: Inotify,
     roots: BTreeMap<AbsPath, OwnedFd>,
     waiting: Waiting<WatchDescriptor>,
+    /// Secrets that nothing was there for when the policy looked, and something is now.
+    there: Vec<usize>,
 }
 
 impl Watches {
@@ -224,18 +259,30 @@ impl Watches {
         let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
         let mut roots = BTreeMap::new();
         let mut waiting = Waiting::default();
+        let mut there = Vec::new();
         for (index, secret) in secrets.iter().enumerate() {
             if !roots.contains_key(&secret.root) {
                 roots.insert(secret.root.clone(), open_root(secret)?);
             }
-            follow(&inotify, &roots, &mut waiting, (index, secret))?;
+            let end = follow(&inotify, &roots, &mut waiting, (index, secret))?;
+            if !secret.masked && end == End::Something {
+                there.push(index);
+            }
         }
         Ok(Self {
             inotify,
             roots,
             waiting,
+            there,
         })
     }
+}
+
+/// What a way to a secret ends at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Something,
+    Nothing,
 }
 
 const FOLDER: OFlag = OFlag::O_PATH
@@ -264,7 +311,7 @@ fn follow(
     roots: &BTreeMap<AbsPath, OwnedFd>,
     waiting: &mut Waiting<WatchDescriptor>,
     (index, secret): (usize, &WatchedPath),
-) -> Result<(), Errno> {
+) -> Result<End, Errno> {
     let root = roots.get(&secret.root).ok_or(Errno::ENOENT)?;
     let below = secret.path.below(&secret.root).unwrap_or_default();
     let mut names = below.split(|byte| *byte == b'/').map(OsStr::from_bytes);
@@ -279,12 +326,18 @@ fn follow(
             Err(errno) => break Err(errno),
         }
         let Some(next) = names.next() else {
-            break Ok(());
+            break match fstatat(folder, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
+                Err(Errno::ENOENT) => Ok(End::Nothing),
+                // What cannot be looked at may be there.
+                Ok(_) | Err(_) => Ok(End::Something),
+            };
         };
         // The folder is watched by now: whatever comes there is heard of.
         match openat(folder, name, FOLDER, Mode::empty()) {
             Ok(deeper) => held = Some(deeper),
-            Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP | Errno::EACCES) => break Ok(()),
+            Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP | Errno::EACCES) => {
+                break Ok(End::Nothing);
+            }
             Err(errno) => break Err(errno),
         }
         name = next;
@@ -423,6 +476,7 @@ mod tests {
             path: root.join(below),
             root: root.clone(),
             root_id,
+            masked: false,
         };
         std::fs::create_dir_all(dir.path().join("a/b")).unwrap();
         std::os::unix::fs::symlink("a", dir.path().join("link")).unwrap();
@@ -435,6 +489,16 @@ mod tests {
         assert_eq!(watched("a/b/c"), 3);
         assert_eq!(watched("a/x/y/z"), 2);
         assert_eq!(watched("link/b/c"), 1);
+        // What is there already is looked at once, unless a mask stood on it from the beginning.
+        let there = |below: &str, masked: bool| {
+            let secret = WatchedPath {
+                masked,
+                ..secret(below)
+            };
+            Watches::set(&[secret]).unwrap().there.len()
+        };
+        assert_eq!([there("a/b", false), there("a/b", true)], [1, 0]);
+        assert_eq!([there("a/x", false), there("a/x/y", false)], [0, 0]);
         let mut other = secret("x");
         other.root_id.ino += 1;
         assert_eq!(Watches::set(&[other]).err(), Some(Errno::ESTALE));

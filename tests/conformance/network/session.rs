@@ -60,6 +60,7 @@ fn facts() -> PlanFacts {
         arch: SeccompArch::from_name(std::env::consts::ARCH).expect("a known architecture"),
         landlock_abi: 0,
         namespaces: kinds.map(inode).to_vec(),
+        guard: None,
     }
 }
 
@@ -127,7 +128,7 @@ impl Session {
     }
 
     pub(super) async fn launch_plan(stage: Stage, plan: NativePlan) -> Result<Self, LaunchError> {
-        let tree = native::launch(&plan).await?;
+        let tree = native::launch(&plan, None).await?;
         let sockets = tree.take_sockets().expect("the session's listeners");
         assert!(tree.take_sockets().is_none(), "they are given once");
         Ok(Self {

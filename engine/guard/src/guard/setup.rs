@@ -5,9 +5,12 @@ use super::{
     processes::Scope,
     restrict::restrict,
     sockets::{Private, open_loopback},
-    supervise::{Supervisor, trial},
+    supervise::{
+        Supervisor,
+        trial::{self, Trial},
+    },
     sys::{self, Forked, SeccompProgram},
-    verify::{Verified, check, verify},
+    verify::{Verified, check, verify_paths, verify_place},
 };
 use kotak_guard::proto::{
     Check, Expectation, LandlockPlan, PROTOCOL_VERSION, ReadyReport, Role, Setup,
@@ -63,7 +66,7 @@ pub(crate) fn prepare(life: Life, setup: &Setup) -> Result<Ready, Check> {
     }
     let mut ready = match (life, &setup.role) {
         (Life::Native, Role::Native(expect)) => {
-            let verified = verify(expect)?;
+            let verified = verify_place(expect)?;
             native(verified, expect, setup)?
         }
         (Life::Host, Role::Host) => host(setup)?,
@@ -100,7 +103,17 @@ fn native(verified: Verified, expect: &Expectation, setup: &Setup) -> Result<Rea
         .iter()
         .map(|list| SeccompProgram::new(list))
         .collect();
-    let supervisor = supervise(setup, &seccomp, &expect.private, &mut report)?;
+    // The trial runs while the paths are looked at.
+    let supervised = supervise(setup, &seccomp, &expect.private)?;
+    report.passed.extend(verify_paths(expect)?);
+    let supervisor = match supervised {
+        Some((supervisor, trial)) => {
+            report.passed.push(trial.end(&supervisor)?);
+            report.files_supervised = true;
+            Some(supervisor)
+        }
+        None => None,
+    };
     report.seccomp_programs = u32::try_from(seccomp.len()).unwrap_or(u32::MAX);
     let confinement = Confinement {
         seccomp,
@@ -155,14 +168,13 @@ fn failed(name: &'static str) -> impl Fn(Errno) -> Check {
     move |errno| check(name, errno.to_string())
 }
 
-/// Starts the supervisor and proves that it works, where anything is to be supervised; else only
+/// Starts the supervisor and the proof that it works, where anything is to be supervised; else only
 /// loads the programs on trial.
 fn supervise(
     setup: &Setup,
     seccomp: &[SeccompProgram],
     private: &[Vec<u8>],
-    report: &mut ReadyReport,
-) -> Result<Option<Supervisor>, Check> {
+) -> Result<Option<(Supervisor, Trial)>, Check> {
     const NAME: &str = "files";
     let waits = seccomp
         .last()
@@ -185,12 +197,10 @@ fn supervise(
             let private = private
                 .first()
                 .ok_or_else(|| check(NAME, "no private directory to try the rules in"))?;
-            let trial = trial::rules(private);
-            let supervisor = Supervisor::start(rules, setup.exec.as_ref(), &trial)?;
-            let passed = supervisor.try_out(seccomp, private)?;
-            report.passed.push(passed);
-            report.files_supervised = true;
-            Ok(Some(supervisor))
+            let rules_of_trial = trial::rules(private);
+            let supervisor = Supervisor::start(rules, setup.exec.as_ref(), &rules_of_trial)?;
+            let trial = supervisor.try_out(seccomp, private)?;
+            Ok(Some((supervisor, trial)))
         }
     }
 }

@@ -35,6 +35,7 @@ fn facts() -> PlanFacts {
             .zip(kinds)
             .map(|(inode, kind)| (kind, inode))
             .collect(),
+        guard: None,
     }
 }
 

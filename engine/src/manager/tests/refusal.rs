@@ -61,7 +61,8 @@ async fn a_runner_that_runs_the_guard_without_a_sandbox_is_found_out_and_runs_no
     let liar = rig.program(
         "liar",
         &format!(
-            "#!/bin/sh\ncat /proc/self/fd/12 > '{0}'\nchmod 755 '{0}'\nexec '{0}' native 13\n",
+            "#!/bin/sh\nprogram=$(tr '\\0' '\\n' </proc/self/fd/10 | grep -m 1 '/guard-[0-9a-f]*$')\n\
+             cp \"$program\" '{0}'\nexec '{0}' native 13\n",
             guard.display()
         ),
     );
@@ -125,35 +126,41 @@ async fn a_runner_that_hangs_is_given_up_with_all_that_it_started() {
     eventually("nothing is left of it", || sleepers(&marker).is_empty()).await;
 }
 
+/// A terminal in the rig's folder.
+fn native(rig: &Rig, id: &str) -> crate::manager::SandboxRequest {
+    let request = crate::spec::TerminalRequest {
+        session_id: id.to_owned(),
+        workspace_id: "w".to_owned(),
+        cwd: rig.work(),
+        mode: Mode::Chat,
+        protected_paths: Vec::new(),
+        network: None,
+        extra_domains: Vec::new(),
+        port_forwards: Vec::new(),
+        socket_grants: Vec::new(),
+        runner_state_dirs: Vec::new(),
+        env_policy: crate::spec::EnvPolicy::default(),
+        files: crate::spec::TerminalFiles::default(),
+    };
+    crate::manager::SandboxRequest {
+        spec: crate::spec::ValidSpec::terminal(&request).unwrap(),
+        choice: Some(BackendChoice::Native),
+        client: crate::backend::ClientDefault::Terminal,
+        bridge: crate::backend::BridgeChoice::Auto,
+    }
+}
+
 // Launch case: a bind source swapped between check and mount.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bind_source_that_was_swapped_since_the_check_is_not_mounted() {
     let rig = Rig::start().await;
     rig.assert_native();
-    let request = |id: &str| {
-        let request = crate::spec::TerminalRequest {
-            session_id: id.to_owned(),
-            workspace_id: "w".to_owned(),
-            cwd: rig.work(),
-            mode: Mode::Chat,
-            protected_paths: Vec::new(),
-            network: None,
-            extra_domains: Vec::new(),
-            port_forwards: Vec::new(),
-            socket_grants: Vec::new(),
-            runner_state_dirs: Vec::new(),
-            env_policy: crate::spec::EnvPolicy::default(),
-            files: crate::spec::TerminalFiles::default(),
-        };
-        crate::manager::SandboxRequest {
-            spec: crate::spec::ValidSpec::terminal(&request).unwrap(),
-            choice: Some(BackendChoice::Native),
-            client: crate::backend::ClientDefault::Terminal,
-            bridge: crate::backend::BridgeChoice::Auto,
-        }
-    };
+    let request = |id: &str| native(&rig, id);
     let manager = rig.engine.manager();
-    let (_, prepared) = manager.prepare(&request("control")).await.unwrap();
+    let (_, prepared) = manager
+        .prepare_to_launch(&request("control"))
+        .await
+        .unwrap();
     let handle = manager.launch_prepared("control", prepared).await.unwrap();
     assert_eq!(handle.error, None);
     manager.destroy("control").await.unwrap();
@@ -161,7 +168,7 @@ async fn a_bind_source_that_was_swapped_since_the_check_is_not_mounted() {
     // What the policy found by itself may go: it is resolved anew.
     let found = rig.work().join(".vscode");
     std::fs::create_dir(&found).unwrap();
-    let (_, prepared) = manager.prepare(&request("found")).await.unwrap();
+    let (_, prepared) = manager.prepare_to_launch(&request("found")).await.unwrap();
     std::fs::remove_dir(&found).unwrap();
     let handle = manager.launch_prepared("found", prepared).await.unwrap();
     assert_eq!(handle.error, None);
@@ -169,7 +176,10 @@ async fn a_bind_source_that_was_swapped_since_the_check_is_not_mounted() {
     assert!(!found.exists(), "no mount point is left");
 
     // What was asked for by name may not.
-    let (_, prepared) = manager.prepare(&request("swapped")).await.unwrap();
+    let (_, prepared) = manager
+        .prepare_to_launch(&request("swapped"))
+        .await
+        .unwrap();
     std::fs::rename(rig.work(), rig.root.path().join("moved")).unwrap();
     std::os::unix::fs::symlink("/etc", rig.work()).unwrap();
     let handle = manager.launch_prepared("swapped", prepared).await.unwrap();
@@ -275,4 +285,39 @@ async fn auto_falls_to_native_and_says_so() {
             .contains("native is used instead")
     );
     rig.engine.wait(&info.id).await.unwrap();
+}
+
+/// How many processes run this program.
+fn running(program: &Path) -> usize {
+    let name = program.to_str().unwrap();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    lines
+        .filter(|line| String::from_utf8_lossy(line).contains(name))
+        .count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_runner_that_waits_for_a_plan_ends_with_a_launch_that_is_refused_or_given_up() {
+    let rig = Rig::start().await;
+    rig.assert_native();
+    let waiting = rig.program("waiting", "#!/bin/sh\ncat </proc/self/fd/10\n");
+    rig.replace_bwrap(&waiting);
+    let manager = rig.engine.manager();
+    let given_up = manager.prepare_to_launch(&native(&rig, "given-up")).await;
+    eventually("the runner waits", || running(&waiting) > 0).await;
+    drop(given_up.unwrap());
+    eventually("it is gone", || running(&waiting) == 0).await;
+
+    let mut request = rig.request(BackendChoice::Native, "true");
+    request.cwd = rig.root.path().join("missing").display().to_string();
+    let refused = rig.engine.launch(request).await.unwrap_err();
+    assert_eq!(refused.code, "WORKDIR_MISSING", "{refused:?}");
+    eventually("it is gone", || running(&waiting) == 0).await;
+
+    // Nothing is started for a look.
+    let looked = manager.prepare(&native(&rig, "looked")).await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    assert_eq!(running(&waiting), 0);
+    drop(looked);
 }

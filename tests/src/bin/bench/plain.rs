@@ -1,5 +1,7 @@
 //! The bubblewrap command that mounts what a session mounts, without Kotak.
 
+use kotak_engine::backend::GUARD_PATH;
+
 /// Options of the launch's own machinery, with the number of their values.
 const MACHINERY: [(&str, usize); 2] = [("--json-status-fd", 1), ("--ro-bind-data", 2)];
 
@@ -36,6 +38,11 @@ fn without_machinery(args: &[String]) -> Vec<String> {
     let mut kept: Vec<String> = Vec::new();
     let mut rest = args.iter();
     while let Some(arg) = rest.next() {
+        // The guard's program.
+        if arg == "--ro-bind" && rest.as_slice().get(1).is_some_and(|to| to == GUARD_PATH) {
+            rest.nth(1);
+            continue;
+        }
         let Some((_, values)) = MACHINERY.iter().find(|(name, _)| name == arg) else {
             kept.push(arg.clone());
             continue;

@@ -16,11 +16,11 @@ use nix::{
         stat::Mode,
         wait::{WaitStatus, waitpid},
     },
-    unistd::{Pid, UnlinkatFlags, unlinkat},
+    unistd::{Pid, UnlinkatFlags, pipe2, read, unlinkat, write},
 };
 use std::{
     ffi::CString,
-    os::fd::{AsFd, AsRawFd},
+    os::fd::{AsFd, AsRawFd, OwnedFd},
 };
 
 const FORBIDDEN: &str = "kotak-trial-forbidden";
@@ -43,20 +43,33 @@ pub(crate) fn rules(private: &[u8]) -> FileRules {
     }
 }
 
+/// A trial that runs.
+#[derive(Debug)]
+pub(crate) struct Trial {
+    child: i32,
+    told: OwnedFd,
+    forbidden: CString,
+}
+
+fn failed(detail: String) -> Check {
+    check(NAME, detail)
+}
+
 impl Supervisor {
-    /// Tries; the programs are those of the session, and the last one has a listener.
+    /// Begins to try; the programs are those of the session, and the last one has a listener.
     pub(crate) fn try_out(
         &self,
         programs: &[SeccompProgram],
         private: &[u8],
-    ) -> Result<Check, Check> {
-        let failed = |detail: String| check(NAME, detail);
+    ) -> Result<Trial, Check> {
         let path = |name: &str| {
             CString::new([private, b"/", name.as_bytes()].concat())
                 .map_err(|error| failed(error.to_string()))
         };
         let (forbidden, permitted) = (path(FORBIDDEN)?, path(PERMITTED)?);
         let socket = self.socket.as_raw_fd();
+        let (told, tell) =
+            pipe2(OFlag::O_CLOEXEC).map_err(|errno| failed(format!("pipe: {errno}")))?;
         let child = match sys::fork().map_err(|errno| failed(format!("fork: {errno}")))? {
             Forked::Child => {
                 let code = match load_seccomp(programs, Some((socket, TRIAL))) {
@@ -64,14 +77,28 @@ impl Supervisor {
                     // Errnos for this are small: EINVAL, EACCES, EBUSY, ENOMEM.
                     Err(errno) => (errno as i32).clamp(1, 199),
                 };
+                // By word before the exit, which takes longer than all of this.
+                let _ = write(&tell, &code.to_ne_bytes());
                 sys::exit_now(code)
             }
             Forked::Parent(child) => child,
         };
-        let code = ended(child).map_err(failed)?;
+        Ok(Trial {
+            child,
+            told,
+            forbidden,
+        })
+    }
+}
+
+impl Trial {
+    /// Waits for it, and says what it proved.
+    pub(crate) fn end(self, supervisor: &Supervisor) -> Result<Check, Check> {
+        let forbidden = self.forbidden;
+        let code = outcome(self.child, &self.told).map_err(failed)?;
         let _ = unlinkat(AT_FDCWD, forbidden.as_c_str(), UnlinkatFlags::NoRemoveDir);
         explained(code).map_err(failed)?;
-        if !was_told(&self.journal, forbidden.as_bytes()) {
+        if !was_told(&supervisor.journal, forbidden.as_bytes()) {
             return Err(failed("the refusal of the trial was not seen".to_owned()));
         }
         Ok(check(
@@ -131,12 +158,27 @@ fn was_told(journal: &Journal, path: &[u8]) -> bool {
         .any(|violation| violation.path == path)
 }
 
-/// Waits for the child, and ends it when nobody answers it.
-fn ended(child: i32) -> Result<i32, String> {
+/// What the child tells, or how it ended when it tells nothing. One that has told is about to end;
+/// the guard takes its end as it does any orphan's.
+fn outcome(child: i32, told: &OwnedFd) -> Result<i32, String> {
+    let mut entries = [PollFd::new(told.as_fd(), PollFlags::POLLIN)];
+    let mut code = [0; 4];
+    loop {
+        return match poll(&mut entries, PollTimeout::from(PATIENCE_MS)) {
+            Err(Errno::EINTR) => continue,
+            Ok(0) | Err(_) => ended(child, PollTimeout::ZERO),
+            Ok(_) if read(told, &mut code) == Ok(code.len()) => Ok(i32::from_ne_bytes(code)),
+            Ok(_) => ended(child, PollTimeout::from(PATIENCE_MS)),
+        };
+    }
+}
+
+/// Waits so long for the child, and ends it when nobody answers it.
+fn ended(child: i32, patience: PollTimeout) -> Result<i32, String> {
     let pinned = sys::pin_process(child).map_err(|errno| errno.to_string())?;
     let mut entries = [PollFd::new(pinned.as_fd(), PollFlags::POLLIN)];
     let answered = loop {
-        match poll(&mut entries, PollTimeout::from(PATIENCE_MS)) {
+        match poll(&mut entries, patience) {
             Err(Errno::EINTR) => {}
             Ok(0) | Err(_) => break false,
             Ok(_) => break true,

@@ -8,7 +8,9 @@
     reason = "a test that cannot go on fails"
 )]
 
-use kotak_engine::backend::{FD_RESOLVER, NativePlan, PlanFacts, SeccompArch, native_plan};
+use kotak_engine::backend::{
+    FD_GUARD, FD_GUARD_COPY, FD_RESOLVER, NativePlan, PlanFacts, SeccompArch, native_plan,
+};
 use kotak_engine::policy::{HostContext, KotakPaths, OsHostFs, resolve};
 use kotak_engine::probe::HostFacts;
 use kotak_engine::spec::{
@@ -183,9 +185,12 @@ impl Tree {
             ),
         )
         .unwrap();
+        fs::set_permissions(&guard, fs::Permissions::from_mode(0o755)).unwrap();
         let launched = work.path().join("launch");
         launch.push_str("exec 11>/dev/null\n");
-        launch.push_str(&format!("exec 12<'{}'\n", guard.display()));
+        for fd in [FD_GUARD_COPY, FD_GUARD] {
+            launch.push_str(&format!("exec {fd}<'{}'\n", guard.display()));
+        }
         launch.push_str(&format!("exec 13<'{}'\n", cwd.display()));
         launch.push_str(&format!("exec env -i '{}' \"$@\"\n", plan.bwrap));
         fs::write(&launched, launch).unwrap();
@@ -246,7 +251,6 @@ fn facts() -> PlanFacts {
         arch: SeccompArch::X86_64,
         landlock_abi: 0,
         namespaces: namespaces.map(|kind| (kind, 1)).into(),
-        guard: None,
     }
 }
 

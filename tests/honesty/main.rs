@@ -219,8 +219,7 @@ async fn a_bubblewrap_that_runs_its_payload_unsandboxed_is_found_out_from_inside
     let script = format!(
         "{READ_ARGUMENTS}{}",
         r#"for i in "${!all[@]}"; do
-  [ "${all[$i]} ${all[$((i+2))]:-}" = "--ro-bind /run/kotak/guard" ] && guard="${all[$((i+1))]}"
-  if [ "${all[$i]}" = -- ]; then exec "$guard" "${all[@]:$((i+2))}"; fi
+  if [ "${all[$i]}" = -- ]; then exec "${all[@]:$((i+1))}"; fi
 done
 "#
     );

@@ -13,8 +13,8 @@
 //!    directory; `/dev/null`, which a bind cannot open, over a file).
 //! 3. `/proc`, new, of the sandbox's own PID namespace; `/dev`, minimal.
 //! 4. The kernel's controls in `/proc`, read-only: their owner is user 0, who needs no capability.
-//! 5. The guard's program and, under a restricted network, the sandbox's own `/etc/resolv.conf`,
-//!    from their descriptors, read-only.
+//! 5. Under a restricted network a copy of the guard's program, for programs that connect through
+//!    it, and the sandbox's own `/etc/resolv.conf`, from their descriptors, read-only.
 //! 6. The private directories that are sealed, and then the root itself, are made read-only.
 //!
 //! A mount point that is missing is made only in tmpfs, never in a bind: everything placed inside
@@ -30,8 +30,8 @@
 
 use super::supervised::{exec_plan, file_rules, filters};
 use super::{
-    ArgBlock, BridgePlan, FD_ARGS, FD_CONTROL, FD_GUARD, FD_MORE_ARGS, FD_RESOLVER, FD_STATUS,
-    GUARD_PATH, GuardFile, HTTP_PORT, NativePlan, Pin, PlanError, PlanFacts, RESOLV_CONF,
+    ArgBlock, BridgePlan, FD_ARGS, FD_CONTROL, FD_GUARD, FD_GUARD_COPY, FD_MORE_ARGS, FD_RESOLVER,
+    FD_STATUS, GUARD_PATH, HTTP_PORT, NativePlan, Pin, PlanError, PlanFacts, RESOLV_CONF,
     SOCKS_PORT, Supervised, WatchedPath, enforcement_of,
 };
 use crate::policy::{Access, BindRole, NodeKind, Policy};
@@ -59,9 +59,9 @@ const MOST_MOUNT_ARGS: usize = 6;
 /// Room in each block for what every stage begins with, and for the mount that no longer fits.
 const STAGE_ARGS: usize = 200;
 
-/// Descriptors that a runner gets besides its argument blocks: three streams, status, guard,
-/// control socket, resolver.
-const OTHER_FDS: usize = 7;
+/// Descriptors that a runner gets besides its argument blocks: three streams, status, guard and its
+/// copy, control socket, resolver.
+const OTHER_FDS: usize = 8;
 
 // The most mounts fit into as many blocks as a child can be given descriptors.
 const _: () = assert!(
@@ -90,23 +90,18 @@ pub fn native_plan(policy: &Policy, facts: &PlanFacts) -> Result<NativePlan, Pla
             folder: fullest(places.keys().copied()).to_string(),
         });
     }
-    let Command {
-        argv,
-        blocks,
-        guard,
-    } = command(policy, facts, places)?;
-    let setup = setup(policy, facts, guard.as_ref())?;
+    let (argv, blocks) = command(policy, facts, places)?;
+    let setup = setup(policy, facts)?;
     let enforcement = enforcement_of(policy, &setup, Supervised::AsPlanned);
     let unsupervised = enforcement_of(policy, &setup, Supervised::Not);
     Ok(NativePlan {
         bwrap: facts.bwrap_path.clone(),
         argv,
         blocks,
-        pins: pins(policy, guard.as_ref()),
-        guard,
         resolver: policy.resolver.as_ref().map(|_| RESOLV_CONF.to_vec()),
         bridge: BridgePlan::default(),
         setup,
+        pins: pins(policy),
         secrets: watched(policy),
         watched_gaps: policy.watched_gaps.clone(),
         cwd: policy.cwd.clone(),
@@ -120,13 +115,7 @@ pub fn native_plan(policy: &Policy, facts: &PlanFacts) -> Result<NativePlan, Pla
 }
 
 /// What must be there when bubblewrap mounts on it: else it makes a mount point, on the host.
-fn pins(policy: &Policy, guard: Option<&GuardFile>) -> Vec<Pin> {
-    let guard = guard.map(|guard| Pin {
-        path: guard.path.clone(),
-        id: guard.id,
-        masked: false,
-        named: false,
-    });
+fn pins(policy: &Policy) -> Vec<Pin> {
     let binds = policy.binds.iter().map(|bind| Pin {
         path: bind.path.clone(),
         id: bind.id,
@@ -144,7 +133,7 @@ fn pins(policy: &Policy, guard: Option<&GuardFile>) -> Vec<Pin> {
         masked: true,
         named: false,
     });
-    binds.chain(masks).chain(guard).collect()
+    binds.chain(masks).collect()
 }
 
 /// Masks, and secrets that are not there yet, in what the host can change.
@@ -267,21 +256,14 @@ fn fullest<'a>(paths: impl Iterator<Item = &'a AbsPath>) -> AbsPath {
 }
 
 /// The command line and its argument blocks.
-struct Command {
-    argv: Vec<Vec<u8>>,
-    blocks: Vec<ArgBlock>,
-    /// The guard's program, where it is bound.
-    guard: Option<GuardFile>,
-}
-
 fn command(
     policy: &Policy,
     facts: &PlanFacts,
     places: BTreeMap<&AbsPath, Place<'_>>,
-) -> Result<Command, PlanError> {
+) -> Result<(Vec<Vec<u8>>, Vec<ArgBlock>), PlanError> {
     let mounts = places.len();
     let first = namespace_args(policy);
-    let last = last_args(policy, facts.guard.as_ref());
+    let last = last_args(policy);
 
     let mut body = Vec::new();
     for (path, place) in &places {
@@ -289,14 +271,8 @@ fn command(
     }
     if first.len() + body.len() + last.len() <= MAX_ARGS {
         let args = [first, body, last].concat();
-        return Ok(Command {
-            argv: guard_command(),
-            blocks: vec![ArgBlock { fd: FD_ARGS, args }],
-            guard: facts.guard.clone(),
-        });
+        return Ok((guard_command(), vec![ArgBlock { fd: FD_ARGS, args }]));
     }
-    // The last of several does not see the host's files any more.
-    let last = last_args(policy, None);
 
     let assembly = policy
         .assembly
@@ -350,11 +326,7 @@ fn command(
         fd: FD_ARGS,
         args: final_args,
     });
-    Ok(Command {
-        argv,
-        blocks,
-        guard: None,
-    })
+    Ok((argv, blocks))
 }
 
 /// What the last bubblewrap runs; all arguments of a launch that needs no other.
@@ -367,7 +339,7 @@ pub(crate) fn guard_command() -> Vec<Vec<u8>> {
     push(
         &mut argv,
         [
-            GUARD_PATH.as_bytes(),
+            format!("/proc/self/fd/{FD_GUARD}").as_bytes(),
             b"native",
             FD_CONTROL.to_string().as_bytes(),
         ],
@@ -425,7 +397,7 @@ fn namespace_args(policy: &Policy) -> Vec<Vec<u8>> {
 }
 
 /// Steps 3 to 6 of the mount order.
-fn last_args(policy: &Policy, guard: Option<&GuardFile>) -> Vec<Vec<u8>> {
+fn last_args(policy: &Policy) -> Vec<Vec<u8>> {
     let mut args = Vec::new();
     push(
         &mut args,
@@ -434,14 +406,17 @@ fn last_args(policy: &Policy, guard: Option<&GuardFile>) -> Vec<Vec<u8>> {
     for path in &policy.kernel {
         push(&mut args, [b"--ro-bind", path.as_bytes(), path.as_bytes()]);
     }
-    let inside = GUARD_PATH.as_bytes();
-    match guard {
-        Some(file) => push(&mut args, [b"--ro-bind", file.path.as_bytes(), inside]),
-        None => {
-            push(&mut args, [b"--perms".as_slice(), b"0555"]);
-            let copied = FD_GUARD.to_string();
-            push(&mut args, [b"--ro-bind-data", copied.as_bytes(), inside]);
-        }
+    if is_unshared(policy.network) {
+        let copied = FD_GUARD_COPY.to_string();
+        push(&mut args, [b"--perms".as_slice(), b"0555"]);
+        push(
+            &mut args,
+            [
+                b"--ro-bind-data".as_slice(),
+                copied.as_bytes(),
+                GUARD_PATH.as_bytes(),
+            ],
+        );
     }
     if let Some(resolver) = &policy.resolver {
         let descriptor = FD_RESOLVER.to_string();
@@ -474,11 +449,7 @@ fn is_unshared(network: NetworkMode) -> bool {
 }
 
 /// The guard's set-up, with what it must find inside.
-fn setup(
-    policy: &Policy,
-    facts: &PlanFacts,
-    guard: Option<&GuardFile>,
-) -> Result<Setup, PlanError> {
+fn setup(policy: &Policy, facts: &PlanFacts) -> Result<Setup, PlanError> {
     let unshared_network = is_unshared(policy.network);
     let known = |kind: Namespace| facts.namespaces.iter().any(|(known, _)| *known == kind);
     let mut unshared = vec![
@@ -520,12 +491,6 @@ fn setup(
                 ino: bind.id.ino,
                 writable: bind.access == Access::Write,
             })
-            .chain(guard.map(|guard| MountCheck {
-                path: GUARD_PATH.as_bytes().to_vec(),
-                dev: guard.id.dev,
-                ino: guard.id.ino,
-                writable: false,
-            }))
             .collect(),
         unreadable: policy.masks.iter().map(|mask| bytes(&mask.path)).collect(),
         unwritable: policy

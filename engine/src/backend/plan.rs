@@ -10,7 +10,10 @@ use kotak_guard::proto::{Namespace, Setup};
 pub const FD_ARGS: i32 = 10;
 /// Descriptor of bubblewrap's status (`--json-status-fd`).
 pub const FD_STATUS: i32 = 11;
-/// Descriptor of the guard's program (`--ro-bind-data`).
+/// Descriptor of another guard's program, of which a copy is put inside (`--ro-bind-data`).
+pub const FD_GUARD_COPY: i32 = 9;
+/// Descriptor of the guard's program, which is run from there: it is sealed, so it is the one that
+/// the engine carries.
 pub const FD_GUARD: i32 = 12;
 /// Descriptor of the control socket, kept for the guard.
 pub const FD_CONTROL: i32 = 13;
@@ -19,18 +22,9 @@ pub const FD_RESOLVER: i32 = 14;
 /// First descriptor of further argument blocks, for plans beyond bubblewrap's argument limit.
 pub const FD_MORE_ARGS: i32 = 15;
 
-/// Where the guard's program stands inside.
+/// Where the guard's program stands inside, for programs that connect through it; only under a
+/// restricted network.
 pub const GUARD_PATH: &str = "/run/kotak/guard";
-
-/// The guard's program as a file on the host, which a sandbox binds. bubblewrap copies it where
-/// there is none, which takes as long as twenty mounts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GuardFile {
-    /// Where it is, canonical.
-    pub path: AbsPath,
-    /// The inode that must be there.
-    pub id: FileId,
-}
 
 /// What a plan needs to know besides the policy; all observed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,8 +39,6 @@ pub struct PlanFacts {
     pub landlock_abi: u32,
     /// The engine's own namespace inodes (`/proc/self/ns/*`), every kind that exists.
     pub namespaces: Vec<(Namespace, u64)>,
-    /// The guard's program as a file, where it can be one.
-    pub guard: Option<GuardFile>,
 }
 
 /// Everything that the process stage needs to launch one native session.
@@ -58,8 +50,6 @@ pub struct NativePlan {
     pub argv: Vec<Vec<u8>>,
     /// Argument blocks: each goes, as it is, into a sealed memfd at its descriptor number.
     pub blocks: Vec<ArgBlock>,
-    /// The guard's program is this file; absent, it is copied from [`FD_GUARD`].
-    pub guard: Option<GuardFile>,
     /// The content of the sandbox's own `/etc/resolv.conf`, at [`FD_RESOLVER`]; absent where there
     /// is none.
     pub resolver: Option<Vec<u8>>,

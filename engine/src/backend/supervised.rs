@@ -3,7 +3,7 @@
 use super::GUARD_PATH;
 use super::seccomp::{SeccompArch, SeccompWants, seccomp_program};
 use crate::policy::{ExecPolicy, FilePolicy, Policy};
-use crate::spec::AbsPath;
+use crate::spec::{AbsPath, NetworkMode};
 use kotak_guard::proto::{BpfInsn, ExecPlan, FileNode, FileRules};
 
 /// The rules for names and paths; none where the kernel cannot supervise.
@@ -44,8 +44,10 @@ pub(super) fn exec_plan(policy: &Policy) -> Option<ExecPlan> {
         allowed, denied, ..
     } = policy.exec()?;
     let mut allowed = bytes(allowed);
-    // git over ssh runs it to reach the proxy (`GIT_SSH_COMMAND`).
-    allowed.push(GUARD_PATH.as_bytes().to_vec());
+    if policy.network != NetworkMode::Open {
+        // git over ssh runs it to reach the proxy (`GIT_SSH_COMMAND`).
+        allowed.push(GUARD_PATH.as_bytes().to_vec());
+    }
     Some(ExecPlan {
         allowed,
         denied: bytes(denied),

@@ -255,7 +255,7 @@ impl NativeSandboxAdapter {
             .context(report.facts.clone())
             .map_err(|error| error.problem())?;
         let policy = resolve(spec, &context, &host.files).map_err(|error| error.problem())?;
-        let facts = Self::plan_facts(&report.facts, host).map_err(|error| error.problem())?;
+        let facts = Self::plan_facts(&report.facts).map_err(|error| error.problem())?;
         let mut plan = native_plan(&policy, &facts).map_err(|error| error.problem())?;
         let socat = report.facts.socat_path.as_deref();
         plan.bridge = BridgePlan {
@@ -278,7 +278,7 @@ impl NativeSandboxAdapter {
         })
     }
 
-    pub(super) fn plan_facts(facts: &HostFacts, host: &HostView) -> Result<PlanFacts, FactMissing> {
+    pub(super) fn plan_facts(facts: &HostFacts) -> Result<PlanFacts, FactMissing> {
         let arch = std::env::consts::ARCH;
         Ok(PlanFacts {
             bwrap_path: facts
@@ -290,7 +290,6 @@ impl NativeSandboxAdapter {
             arch: SeccompArch::from_name(arch).ok_or_else(|| FactMissing::Arch(arch.to_owned()))?,
             landlock_abi: facts.landlock_abi,
             namespaces: own_namespaces(),
-            guard: host.guard.file(),
         })
     }
 

@@ -3,7 +3,7 @@
 use crate::error::{Coded, Fix};
 use crate::policy::{HostContext, KotakPaths, OsHostFs};
 use crate::probe::HostFacts;
-use crate::process::{GuardProgram, HostSockets};
+use crate::process::HostSockets;
 use crate::spec::{AbsPath, PathError};
 use crate::store::Dirs;
 use kotak_guard::proto::Namespace;
@@ -11,7 +11,6 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// What does not change while an engine runs.
 #[derive(Debug, Clone)]
@@ -22,8 +21,6 @@ pub(super) struct HostView {
     pub(super) dirs: Dirs,
     /// Kept for the engine's life: it remembers what it listed.
     pub(super) files: OsHostFs,
-    /// The guard's program, for sandboxes to bind.
-    pub(super) guard: Arc<GuardProgram>,
 }
 
 /// The user's home directory is no usable path.
@@ -60,7 +57,6 @@ impl HostView {
             home,
             passwd_home: user.map(|user| user.dir),
             env: std::env::vars_os().collect(),
-            guard: Arc::new(GuardProgram::within(dirs.clone())),
             dirs,
             files: OsHostFs::default(),
         }

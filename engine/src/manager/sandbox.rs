@@ -334,9 +334,13 @@ impl Sandbox {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        if let Some(hiding) = hiding {
-            // It hears of the end by itself; its helper ends with it.
-            let _ = hiding.await;
+        // It hears of the end by itself, and its helper ends with it.
+        if let Some(mut hiding) = hiding
+            && tokio::time::timeout(LAST_REFUSALS, &mut hiding)
+                .await
+                .is_err()
+        {
+            hiding.abort();
         }
         let recording = self
             .recording

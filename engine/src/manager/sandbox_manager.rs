@@ -125,7 +125,15 @@ impl SandboxManager {
             // What keeps it from starting is said by the launch, which meets it too.
             Early::start(&AbsPath::new(bwrap).ok()?).await.ok()
         });
-        let (selection, mut prepared) = prepared?;
+        let (selection, mut prepared) = match prepared {
+            Ok(prepared) => prepared,
+            Err(problem) => {
+                if let Some(runner) = runner {
+                    runner.end().await;
+                }
+                return Err(problem);
+            }
+        };
         if let Prepared::Native { early, .. } = &mut prepared {
             *early = runner.map(Box::new);
         }

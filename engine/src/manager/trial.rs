@@ -95,8 +95,8 @@ impl ProductionTrial {
         };
         let policy = resolve(&spec, &context, &OsHostFs::default())
             .map_err(|error| error.problem().message)?;
-        let facts = NativeSandboxAdapter::plan_facts(&facts, &self.host)
-            .map_err(|error| error.problem().message)?;
+        let facts =
+            NativeSandboxAdapter::plan_facts(&facts).map_err(|error| error.problem().message)?;
         let plan = native_plan(&policy, &facts).map_err(|error| error.problem().message)?;
         Ok(self.runtime.block_on(async {
             match native::launch(&plan, None).await {

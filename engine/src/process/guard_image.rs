@@ -60,30 +60,16 @@ pub fn open() -> io::Result<OwnedFd> {
     )?)
 }
 
-/// The program's bytes.
-///
-/// # Errors
-/// [`DamagedGuard`]
-pub(super) fn verified() -> io::Result<&'static [u8]> {
-    verify(IMAGE, GUARD_SHA256)?;
-    Ok(IMAGE)
-}
-
-fn verify(image: &[u8], expected: &str) -> io::Result<()> {
-    let found = hexadecimal(&Sha256::digest(image));
-    if found == expected {
-        return Ok(());
-    }
-    let damaged = DamagedGuard {
-        expected: expected.to_owned(),
-        found,
-    };
-    Err(io::Error::new(io::ErrorKind::InvalidData, damaged))
-}
-
 /// Verifies `image` and puts it into a sealed memory file.
 fn seal(image: &[u8], expected: &str) -> io::Result<OwnedFd> {
-    verify(image, expected)?;
+    let found = hexadecimal(&Sha256::digest(image));
+    if found != expected {
+        let damaged = DamagedGuard {
+            expected: expected.to_owned(),
+            found,
+        };
+        return Err(io::Error::new(io::ErrorKind::InvalidData, damaged));
+    }
     let mut file = File::from(executable_memory_file()?);
     file.write_all(image)?;
     let seals = SealFlag::F_SEAL_WRITE

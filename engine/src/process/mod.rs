@@ -13,7 +13,6 @@ mod error;
 pub mod guard_image;
 #[cfg(target_os = "linux")]
 pub mod guard_link;
-mod guard_program;
 #[cfg(target_os = "linux")]
 pub mod host;
 #[cfg(target_os = "linux")]
@@ -55,7 +54,6 @@ pub use cgroup::remove_leftovers;
 #[cfg(target_os = "linux")]
 pub(crate) use collect::{output_pipe, read_pieces};
 pub use error::*;
-pub use guard_program::GuardProgram;
 #[cfg(target_os = "linux")]
 pub use host_socket::*;
 #[cfg(target_os = "linux")]

@@ -60,7 +60,6 @@ fn facts() -> PlanFacts {
         arch: SeccompArch::from_name(std::env::consts::ARCH).expect("a known architecture"),
         landlock_abi: 0,
         namespaces: kinds.map(inode).to_vec(),
-        guard: None,
     }
 }
 

@@ -35,7 +35,6 @@ fn facts() -> PlanFacts {
             .zip(kinds)
             .map(|(inode, kind)| (kind, inode))
             .collect(),
-        guard: None,
     }
 }
 

@@ -61,8 +61,7 @@ async fn a_runner_that_runs_the_guard_without_a_sandbox_is_found_out_and_runs_no
     let liar = rig.program(
         "liar",
         &format!(
-            "#!/bin/sh\nprogram=$(tr '\\0' '\\n' </proc/self/fd/10 | grep -m 1 '/guard-[0-9a-f]*$')\n\
-             cp \"$program\" '{0}'\nexec '{0}' native 13\n",
+            "#!/bin/sh\ncat /proc/self/fd/12 > '{0}'\nchmod 755 '{0}'\nexec '{0}' native 13\n",
             guard.display()
         ),
     );
@@ -301,7 +300,7 @@ fn running(program: &Path) -> usize {
 async fn a_runner_that_waits_for_a_plan_ends_with_a_launch_that_is_refused_or_given_up() {
     let rig = Rig::start().await;
     rig.assert_native();
-    let waiting = rig.program("waiting", "#!/bin/sh\ncat </proc/self/fd/10\n");
+    let waiting = rig.program("waiting", "#!/bin/sh\ncat </proc/self/fd/10\nsleep 600\n");
     rig.replace_bwrap(&waiting);
     let manager = rig.engine.manager();
     let given_up = manager.prepare_to_launch(&native(&rig, "given-up")).await;

@@ -9,7 +9,7 @@ use super::runner::{Launching, start_with};
 use crate::backend::{FD_ARGS, FD_RESOLVER, NativePlan, RESOLV_CONF, guard_command};
 use crate::process::{LaunchError, Spawner};
 use crate::spec::AbsPath;
-use nix::fcntl::{FcntlArg, fcntl};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -37,6 +37,10 @@ impl Early {
         let spawner = Spawner::shared().map_err(LaunchError::Spawn)?;
         let (read, write) = pipe()?;
         let room = room(&write);
+        // Whoever fills it from its other end is not waited for.
+        fcntl(&write, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
+            .map_err(std::io::Error::from)
+            .map_err(LaunchError::descriptor("a pipe"))?;
         // What no plan may need is closed by the guard, with everything else that it does not know.
         let fds = vec![(read, FD_ARGS), (sealed_memfd(RESOLV_CONF)?, FD_RESOLVER)];
         let launching = start_with(spawner, bwrap, &guard_command(), fds).await?;
@@ -48,6 +52,13 @@ impl Early {
         })
     }
 
+    /// Ends it, and waits until nothing of it is left.
+    pub async fn end(mut self) {
+        if let Some(launching) = self.launching.take() {
+            launching.kill().await;
+        }
+    }
+
     /// Gives it a plan, if it is one for it.
     pub(super) fn take_on(mut self, plan: &NativePlan) -> Option<Launching> {
         let [block] = plan.blocks.as_slice() else {
@@ -56,7 +67,6 @@ impl Early {
         let same = plan.bwrap == self.bwrap
             && plan.argv == guard_command()
             && block.fd == FD_ARGS
-            && plan.guard.is_some()
             && plan
                 .resolver
                 .as_deref()

@@ -1,7 +1,7 @@
 //! The runner: bubblewrap, from its start to its end.
 
 use super::descriptors::{pipe, sealed_memfd};
-use crate::backend::{FD_CONTROL, FD_GUARD, FD_RESOLVER, FD_STATUS, NativePlan};
+use crate::backend::{FD_CONTROL, FD_GUARD, FD_GUARD_COPY, FD_RESOLVER, FD_STATUS, NativePlan};
 use crate::process::cgroup::SessionCgroup;
 use crate::process::child::{Child, ChildEnd, OnDrop};
 use crate::process::collect::Collected;
@@ -35,10 +35,6 @@ pub(super) struct Launching {
 /// Starts the runner of a plan.
 pub(super) async fn start(spawner: &Spawner, plan: &NativePlan) -> Result<Launching, LaunchError> {
     let mut fds = Vec::new();
-    if plan.guard.is_none() {
-        let copied = guard_image::open().map_err(LaunchError::GuardImage)?;
-        fds.push((copied, FD_GUARD));
-    }
     if let Some(resolver) = &plan.resolver {
         fds.push((sealed_memfd(resolver)?, FD_RESOLVER));
     }
@@ -60,11 +56,14 @@ pub(super) async fn start_with(
     let (status, status_child) = pipe()?;
     let (stderr, stderr_child) = pipe()?;
     let null = || super::super::null().map_err(LaunchError::descriptor("/dev/null"));
+    let guard = || guard_image::open().map_err(LaunchError::GuardImage);
     fds.extend([
         (null()?, 0),
         (null()?, 1),
         (stderr_child, 2),
         (status_child, FD_STATUS),
+        (guard()?, FD_GUARD_COPY),
+        (guard()?, FD_GUARD),
         (control, FD_CONTROL),
     ]);
     let bwrap = bwrap.to_path_buf();

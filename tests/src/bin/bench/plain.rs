@@ -1,7 +1,5 @@
 //! The bubblewrap command that mounts what a session mounts, without Kotak.
 
-use kotak_engine::backend::GUARD_PATH;
-
 /// Options of the launch's own machinery, with the number of their values.
 const MACHINERY: [(&str, usize); 2] = [("--json-status-fd", 1), ("--ro-bind-data", 2)];
 
@@ -38,11 +36,6 @@ fn without_machinery(args: &[String]) -> Vec<String> {
     let mut kept: Vec<String> = Vec::new();
     let mut rest = args.iter();
     while let Some(arg) = rest.next() {
-        // The guard's program.
-        if arg == "--ro-bind" && rest.as_slice().get(1).is_some_and(|to| to == GUARD_PATH) {
-            rest.nth(1);
-            continue;
-        }
         let Some((_, values)) = MACHINERY.iter().find(|(name, _)| name == arg) else {
             kept.push(arg.clone());
             continue;
@@ -68,11 +61,11 @@ mod tests {
 
     #[test]
     fn the_guard_and_the_status_channel_are_left_away_and_the_mounts_stay() {
-        let mut shown = words("/usr/bin/bwrap --args 10 -- /run/kotak/guard native 13");
+        let mut shown = words("/usr/bin/bwrap --args 10 -- /proc/self/fd/12 native 13");
         shown.push("# --args 10:".to_owned());
         shown.extend(words(
             "--unshare-pid --json-status-fd 11 --ro-bind /usr /usr --perms 0555 \
-             --ro-bind-data 12 /run/kotak/guard --perms 0000 --tmpfs /root/.ssh",
+             --ro-bind-data 9 /run/kotak/guard --perms 0000 --tmpfs /root/.ssh",
         ));
         let expected = "/usr/bin/bwrap --unshare-pid --ro-bind /usr /usr --perms 0000 --tmpfs \
              /root/.ssh -- /usr/bin/true";

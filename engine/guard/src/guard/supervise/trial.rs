@@ -16,11 +16,11 @@ use nix::{
         stat::Mode,
         wait::{WaitStatus, waitpid},
     },
-    unistd::{Pid, UnlinkatFlags, pipe2, read, unlinkat, write},
+    unistd::{Pid, UnlinkatFlags, unlinkat},
 };
 use std::{
     ffi::CString,
-    os::fd::{AsFd, AsRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd},
 };
 
 const FORBIDDEN: &str = "kotak-trial-forbidden";
@@ -47,7 +47,6 @@ pub(crate) fn rules(private: &[u8]) -> FileRules {
 #[derive(Debug)]
 pub(crate) struct Trial {
     child: i32,
-    told: OwnedFd,
     forbidden: CString,
 }
 
@@ -68,8 +67,6 @@ impl Supervisor {
         };
         let (forbidden, permitted) = (path(FORBIDDEN)?, path(PERMITTED)?);
         let socket = self.socket.as_raw_fd();
-        let (told, tell) =
-            pipe2(OFlag::O_CLOEXEC).map_err(|errno| failed(format!("pipe: {errno}")))?;
         let child = match sys::fork().map_err(|errno| failed(format!("fork: {errno}")))? {
             Forked::Child => {
                 let code = match load_seccomp(programs, Some((socket, TRIAL))) {
@@ -77,25 +74,20 @@ impl Supervisor {
                     // Errnos for this are small: EINVAL, EACCES, EBUSY, ENOMEM.
                     Err(errno) => (errno as i32).clamp(1, 199),
                 };
-                // By word before the exit, which takes longer than all of this.
-                let _ = write(&tell, &code.to_ne_bytes());
                 sys::exit_now(code)
             }
             Forked::Parent(child) => child,
         };
-        Ok(Trial {
-            child,
-            told,
-            forbidden,
-        })
+        Ok(Trial { child, forbidden })
     }
 }
 
 impl Trial {
-    /// Waits for it, and says what it proved.
+    /// Waits for its end, and says what it proved. It holds what the guard holds: no program may
+    /// run beside it.
     pub(crate) fn end(self, supervisor: &Supervisor) -> Result<Check, Check> {
-        let forbidden = self.forbidden;
-        let code = outcome(self.child, &self.told).map_err(failed)?;
+        let Self { child, forbidden } = self;
+        let code = ended(child).map_err(failed)?;
         let _ = unlinkat(AT_FDCWD, forbidden.as_c_str(), UnlinkatFlags::NoRemoveDir);
         explained(code).map_err(failed)?;
         if !was_told(&supervisor.journal, forbidden.as_bytes()) {
@@ -158,27 +150,12 @@ fn was_told(journal: &Journal, path: &[u8]) -> bool {
         .any(|violation| violation.path == path)
 }
 
-/// What the child tells, or how it ended when it tells nothing. One that has told is about to end;
-/// the guard takes its end as it does any orphan's.
-fn outcome(child: i32, told: &OwnedFd) -> Result<i32, String> {
-    let mut entries = [PollFd::new(told.as_fd(), PollFlags::POLLIN)];
-    let mut code = [0; 4];
-    loop {
-        return match poll(&mut entries, PollTimeout::from(PATIENCE_MS)) {
-            Err(Errno::EINTR) => continue,
-            Ok(0) | Err(_) => ended(child, PollTimeout::ZERO),
-            Ok(_) if read(told, &mut code) == Ok(code.len()) => Ok(i32::from_ne_bytes(code)),
-            Ok(_) => ended(child, PollTimeout::from(PATIENCE_MS)),
-        };
-    }
-}
-
-/// Waits so long for the child, and ends it when nobody answers it.
-fn ended(child: i32, patience: PollTimeout) -> Result<i32, String> {
+/// Waits for the child, and ends it when nobody answers it.
+fn ended(child: i32) -> Result<i32, String> {
     let pinned = sys::pin_process(child).map_err(|errno| errno.to_string())?;
     let mut entries = [PollFd::new(pinned.as_fd(), PollFlags::POLLIN)];
     let answered = loop {
-        match poll(&mut entries, patience) {
+        match poll(&mut entries, PollTimeout::from(PATIENCE_MS)) {
             Err(Errno::EINTR) => {}
             Ok(0) | Err(_) => break false,
             Ok(_) => break true,

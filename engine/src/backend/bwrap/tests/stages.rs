@@ -58,7 +58,7 @@ fn five_thousand_paths_are_put_together_in_stages_within_bubblewraps_limit() {
         .collect();
     assert_eq!(
         text.join(" "),
-        "--args 15 -- /usr/bin/bwrap --args 10 -- /run/kotak/guard native 13"
+        "--args 15 -- /usr/bin/bwrap --args 10 -- /proc/self/fd/12 native 13"
     );
     let caps = |block: &ArgBlock| block.args.iter().any(|arg| arg == b"--cap-add");
     assert!(!plan.blocks.iter().any(caps));
@@ -107,48 +107,4 @@ fn more_mounts_than_launch_are_refused_with_the_folder_that_holds_most() {
     assert_eq!(error.code(), "TOO_MANY_MOUNTS");
     let fix = error.fix().unwrap().text;
     assert!(fix.contains("smaller folder than /data"), "{fix}");
-}
-
-#[test]
-fn the_guards_program_is_bound_from_its_file_and_copied_where_that_is_out_of_sight() {
-    let file = GuardFile {
-        path: path("/home/u/.local/state/kotak/run/guard-1"),
-        id: crate::policy::FileId { dev: 9, ino: 7 },
-    };
-    let facts = PlanFacts {
-        guard: Some(file.clone()),
-        ..facts()
-    };
-    let plan_of = |count| {
-        let (host, fields) = many(count);
-        native_plan(&binds_policy(&host, &context(), &fields), &facts).unwrap()
-    };
-    let source = |plan: &NativePlan| {
-        let args = &plan.blocks.last().unwrap().args;
-        let at = args.iter().position(|arg| arg == GUARD_PATH.as_bytes());
-        let shown = args[at.unwrap() - 2..at.unwrap()].iter();
-        let text: Vec<_> = shown.map(|arg| String::from_utf8_lossy(arg)).collect();
-        text.join(" ")
-    };
-    let checked = |plan: &NativePlan| match &plan.setup.role {
-        Role::Native(expect) => expect
-            .mounts
-            .iter()
-            .any(|mount| mount.path == GUARD_PATH.as_bytes() && (mount.dev, mount.ino) == (9, 7)),
-        Role::Host => false,
-    };
-    let plan = plan_of(1);
-    assert_eq!(source(&plan), format!("--ro-bind {}", file.path));
-    assert!(checked(&plan));
-    assert!(
-        plan.pins
-            .iter()
-            .any(|pin| pin.path == file.path && !pin.named)
-    );
-    assert_eq!(plan.guard, Some(file));
-
-    let staged = plan_of(5000);
-    assert_eq!(source(&staged), "--ro-bind-data 12");
-    assert!(!checked(&staged));
-    assert_eq!(staged.guard, None);
 }

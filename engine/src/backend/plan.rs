@@ -48,7 +48,8 @@ pub struct NativePlan {
     pub bwrap: AbsPath,
     /// Its arguments after `argv[0]`: short, the mounts travel in `blocks`.
     pub argv: Vec<Vec<u8>>,
-    /// Argument blocks: each goes, as it is, into a sealed memfd at its descriptor number.
+    /// Argument blocks: each goes, as it is, into a sealed memfd at its descriptor number, or through
+    /// the pipe of a runner that waits for it.
     pub blocks: Vec<ArgBlock>,
     /// The content of the sandbox's own `/etc/resolv.conf`, at [`FD_RESOLVER`]; absent where there
     /// is none.

@@ -146,7 +146,19 @@ impl SecretWatch {
 
     /// Ends the helper and waits for that.
     pub async fn end(self) {
-        self.masker.end().await;
+        let Self {
+            inotify,
+            watcher,
+            roots,
+            masker,
+            ..
+        } = self;
+        let inotify = inotify.into_inner();
+        // The kernel takes several milliseconds to forget watches; nobody waits for that.
+        drop(tokio::task::spawn_blocking(move || {
+            drop((inotify, watcher, roots));
+        }));
+        masker.end().await;
     }
 
     /// Takes what inotify has, and marks what it is about.

@@ -7,5 +7,6 @@
 "$ROOT/.ci/setup.sh" fmt
 use_toolchain
 cargo fmt --all
+cargo fmt --manifest-path engine/fuzz/Cargo.toml
 npm_install
 (cd "$ROOT/ui" && npm run --silent format)

@@ -28,6 +28,7 @@ setup() {
 rust_format() {
   cargo fmt --version >/dev/null 2>&1 || skip "this Rust comes without a formatter"
   cargo fmt --all --check
+  cargo fmt --manifest-path engine/fuzz/Cargo.toml --check
 }
 rust_lint() {
   cargo clippy --version >/dev/null 2>&1 || skip "this Rust comes without a linter"

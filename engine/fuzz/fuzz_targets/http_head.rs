@@ -23,12 +23,26 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let head = &bytes[..length];
     if let Ok(request) = RequestHead::parse(head, 64) {
-        let count = |name: &str| request.fields.iter().filter(|field| field.name == name).count();
+        let count = |name: &str| {
+            request
+                .fields
+                .iter()
+                .filter(|field| field.name == name)
+                .count()
+        };
         assert!(count("host") <= 1);
         assert!(count("content-length") + count("transfer-encoding") <= 1);
-        assert!(request.framing != Framing::UntilEnd, "only responses end with the connection");
+        assert!(
+            request.framing != Framing::UntilEnd,
+            "only responses end with the connection"
+        );
         let control = |byte: &u8| matches!(byte, 0 | b'\r' | b'\n');
-        assert!(!request.fields.iter().any(|field| field.value.iter().any(|byte| control(byte))));
+        assert!(
+            !request
+                .fields
+                .iter()
+                .any(|field| field.value.iter().any(|byte| control(byte)))
+        );
         match &request.target {
             Target::Connect(named) | Target::Absolute(named, _) => {
                 assert!(named.port > 0);

@@ -12,7 +12,10 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(Host::parse(&host.to_string()).as_ref(), Ok(&host));
     }
     if let Ok(pattern) = HostPattern::parse(text) {
-        assert_eq!(HostPattern::parse(&pattern.to_string()).as_ref(), Ok(&pattern));
+        assert_eq!(
+            HostPattern::parse(&pattern.to_string()).as_ref(),
+            Ok(&pattern)
+        );
         if let Ok(apex) = Host::parse(text.trim_start_matches("*.")) {
             let covered = text.starts_with("*.") && pattern.matches(&apex, 443);
             assert!(!covered, "a leading wildcard covers no apex: {text}");

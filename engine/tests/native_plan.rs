@@ -13,9 +13,7 @@ use kotak_engine::backend::{
 };
 use kotak_engine::policy::{HostContext, KotakPaths, OsHostFs, resolve};
 use kotak_engine::probe::HostFacts;
-use kotak_engine::spec::{
-    AbsPath, EnvPolicy, Mode, NetworkMode, SandboxSpec, TerminalFiles, TerminalRequest, ValidSpec,
-};
+use kotak_engine::spec::{AbsPath, Mode, NetworkMode, SandboxSpec, TerminalRequest, ValidSpec};
 use kotak_guard::proto::Namespace;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -114,18 +112,9 @@ impl Tree {
 
     fn terminal(&self, cwd: &Path, mode: Mode, network: NetworkMode) -> NativePlan {
         let request = TerminalRequest {
-            session_id: "s".to_owned(),
-            workspace_id: "w".to_owned(),
-            cwd: cwd.to_owned(),
             mode,
-            protected_paths: vec![],
             network: Some(network),
-            extra_domains: Vec::new(),
-            port_forwards: Vec::new(),
-            socket_grants: Vec::new(),
-            runner_state_dirs: Vec::new(),
-            env_policy: EnvPolicy::default(),
-            files: TerminalFiles::default(),
+            ..TerminalRequest::plain("s", "w", cwd.to_owned())
         };
         self.plan(&ValidSpec::terminal(&request).unwrap())
     }

@@ -9,7 +9,7 @@ use kotak_engine::manager::{
     Engine, EngineOptions, EngineRole, ExecRequest, ExecStdio, SandboxPort, SandboxRequest,
 };
 use kotak_engine::probe::Switch;
-use kotak_engine::spec::{EnvPolicy, Mode, NetworkMode, TerminalFiles, TerminalRequest, ValidSpec};
+use kotak_engine::spec::{NetworkMode, TerminalRequest, ValidSpec};
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -105,18 +105,9 @@ impl Desk {
     #[track_caller]
     pub(crate) fn driver(&self, sandbox: &Sandbox, id: &str, domains: &[&str]) -> Driver {
         let spec = ValidSpec::terminal(&TerminalRequest {
-            session_id: id.to_owned(),
-            workspace_id: "desk".to_owned(),
-            cwd: sandbox.stage.work(),
-            mode: Mode::Chat,
-            protected_paths: Vec::new(),
-            runner_state_dirs: Vec::new(),
             network: Some(NetworkMode::Allowlist),
             extra_domains: domains.iter().map(|domain| (*domain).to_owned()).collect(),
-            port_forwards: Vec::new(),
-            socket_grants: Vec::new(),
-            env_policy: EnvPolicy::default(),
-            files: TerminalFiles::default(),
+            ..TerminalRequest::plain(id, "desk", sandbox.stage.work())
         });
         let request = SandboxRequest {
             spec: spec.expect("a spec"),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::spec::{ExecRestriction, Mode, TerminalFiles, TerminalRequest};
+use crate::spec::{ExecRestriction, TerminalFiles, TerminalRequest};
 use crate::store::{Dirs, GrantStart};
 use std::path::{Path, PathBuf};
 
@@ -64,21 +64,11 @@ impl Scene {
 
     fn spec(&self, session: &str, exec_restriction: ExecRestriction) -> ValidSpec {
         ValidSpec::terminal(&TerminalRequest {
-            session_id: session.to_owned(),
-            workspace_id: self.workspace(),
-            cwd: self.path("home/code/shop"),
-            mode: Mode::Chat,
-            protected_paths: Vec::new(),
-            runner_state_dirs: Vec::new(),
-            network: None,
-            extra_domains: Vec::new(),
-            port_forwards: Vec::new(),
-            socket_grants: Vec::new(),
-            env_policy: Default::default(),
             files: TerminalFiles {
                 exec_restriction,
                 ..TerminalFiles::default()
             },
+            ..TerminalRequest::plain(session, &self.workspace(), self.path("home/code/shop"))
         })
         .unwrap()
     }

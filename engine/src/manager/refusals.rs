@@ -116,6 +116,27 @@ fn row(session: &str, violation: &SandboxViolation, approvable: bool) -> Activit
     };
     let way_out = violation.rule.way_out().filter(|_| !always);
     ActivityRow {
+        way_out: way_out.map(str::to_owned),
+        process: Some(Actor {
+            pid: violation.pid,
+            name: violation.program.clone(),
+            executable: violation.executable.clone(),
+            command: violation.command(),
+            cwd: None,
+            parents: Vec::new(),
+        }),
+        ..plain_row(session, violation, approvable, (why, sentence))
+    }
+}
+
+/// A row that tells why, in few words and in a sentence, and of no process.
+pub(super) fn plain_row(
+    session: &str,
+    violation: &SandboxViolation,
+    approvable: bool,
+    (why, sentence): (String, String),
+) -> ActivityRow {
+    ActivityRow {
         // The number, the times and the count are the journal's to set.
         id: 0,
         session_id: session.to_owned(),
@@ -126,16 +147,9 @@ fn row(session: &str, violation: &SandboxViolation, approvable: bool) -> Activit
         target: violation.target.clone(),
         unicode: None,
         why,
-        way_out: way_out.map(str::to_owned),
+        way_out: None,
         count: 1,
-        process: Some(Actor {
-            pid: violation.pid,
-            name: violation.program.clone(),
-            executable: violation.executable.clone(),
-            command: violation.command(),
-            cwd: None,
-            parents: Vec::new(),
-        }),
+        process: None,
         evidence: violation.evidence,
         raw: violation.raw.clone(),
         connection: None,

@@ -22,8 +22,8 @@ use std::time::Duration;
 use tokio::sync::{RwLock, watch};
 use tokio::task::JoinHandle;
 
-/// How long the last refusals of a session may take to be put down.
-const LAST_REFUSALS: Duration = Duration::from_secs(2);
+/// How long what follows a session may take to come to its end.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Events of every sandbox of a manager.
 pub(super) type Events = Bus<(String, SandboxEvent)>;
@@ -329,31 +329,11 @@ impl Sandbox {
     pub(super) async fn destroy(&self) -> Result<(), Problem> {
         self.state().ending = true;
         let ended = self.tree.end().await.map_err(|error| error.problem());
-        let hiding = self
-            .hiding
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        // It hears of the end by itself, and its helper ends with it.
-        if let Some(mut hiding) = hiding
-            && tokio::time::timeout(LAST_REFUSALS, &mut hiding)
-                .await
-                .is_err()
-        {
-            hiding.abort();
+        // Both hear of the end by themselves; the helper of the first ends with it.
+        if !finished(&self.hiding).await {
+            tracing::warn!(session = self.id, "the helper of masks was cut off");
         }
-        let recording = self
-            .recording
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some(mut recording) = recording
-            && tokio::time::timeout(LAST_REFUSALS, &mut recording)
-                .await
-                .is_err()
-        {
-            // A guard that does not die holds its link open.
-            recording.abort();
+        if !finished(&self.recording).await {
             tracing::warn!(session = self.id, "the last refusals may not be recorded");
         }
         let terminals: Vec<Arc<Terminal>> = self
@@ -376,6 +356,20 @@ impl Sandbox {
         }
         ended
     }
+}
+
+/// Waits for the end of a task that comes by itself; cuts off one that does not come in time: a
+/// guard that does not die holds its link open. Whether it came.
+async fn finished(task: &Mutex<Option<JoinHandle<()>>>) -> bool {
+    let task = task.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Some(mut task) = task else {
+        return true;
+    };
+    let ended = tokio::time::timeout(LAST_WORDS, &mut task).await.is_ok();
+    if !ended {
+        task.abort();
+    }
+    ended
 }
 
 /// Waits until the guard is gone, and says why; nothing when the sandbox was dropped before.

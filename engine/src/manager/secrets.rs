@@ -1,7 +1,8 @@
 //! What becomes of secrets that a program on the host replaces while a session runs (REQ TM-2, SP).
 
+use super::refusals::plain_row;
 use super::sandbox::{Events, Sandbox};
-use crate::api::{ActivityRow, FileDetail, Outcome};
+use crate::api::ActivityRow;
 use crate::egress::ask::Clock;
 use crate::egress::journal::Journal;
 use crate::error::{Coded, Fix};
@@ -113,34 +114,10 @@ fn violation(target: String, exact: bool) -> SandboxViolation {
 
 fn row(session: &str, violation: &SandboxViolation, after: Duration) -> ActivityRow {
     let millis = after.as_millis().max(1);
-    ActivityRow {
-        // The number, the times and the count are the journal's to set.
-        id: 0,
-        session_id: session.to_owned(),
-        at_ms: 0,
-        last_ms: 0,
-        outcome: Outcome::Refused,
-        action: violation.action.clone(),
-        target: violation.target.clone(),
-        unicode: None,
-        why: "a secret was made or replaced; hidden again".to_owned(),
-        way_out: None,
-        count: 1,
-        process: None,
-        evidence: violation.evidence,
-        raw: violation.raw.clone(),
-        connection: None,
-        file: Some(FileDetail {
-            call: violation.call.clone(),
-            error: violation.error.clone(),
-            other: None,
-            rule: violation.rule.clone(),
-            sentence: format!(
-                "a secret was made or replaced while the session ran, and is hidden since {millis} \
-                 ms after that was noticed; whether a program read it before is not known"
-            ),
-            exact: violation.exact,
-            approvable: false,
-        }),
-    }
+    let why = "a secret was made or replaced; hidden again".to_owned();
+    let sentence = format!(
+        "a secret was made or replaced while the session ran, and is hidden since {millis} ms after \
+         that was noticed; whether a program read it before is not known"
+    );
+    plain_row(session, violation, false, (why, sentence))
 }

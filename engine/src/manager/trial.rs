@@ -7,7 +7,7 @@ use crate::error::Coded;
 use crate::policy::{HostContext, KotakPaths, OsHostFs, resolve};
 use crate::probe::{SupervisionLack, TrialOutcome, TrialRequest, TrialRunner};
 use crate::process::{LaunchError, native};
-use crate::spec::{AbsPath, EnvPolicy, Mode, TerminalFiles, TerminalRequest, ValidSpec};
+use crate::spec::{AbsPath, TerminalRequest, ValidSpec};
 use std::path::Path;
 use tempfile::TempDir;
 use tokio::runtime::Handle;
@@ -65,20 +65,11 @@ impl ProductionTrial {
             .directory()
             .map_err(|error| format!("no directory for the trial can be made: {error}"))?;
         let home_path = AbsPath::from_path(home.path()).map_err(|error| error.to_string())?;
-        let spec = ValidSpec::terminal(&TerminalRequest {
-            session_id: format!("trial-{}", std::process::id()),
-            workspace_id: "trial".to_owned(),
-            cwd: home.path().to_path_buf(),
-            mode: Mode::Chat,
-            protected_paths: Vec::new(),
-            network: None,
-            extra_domains: Vec::new(),
-            port_forwards: Vec::new(),
-            socket_grants: Vec::new(),
-            runner_state_dirs: Vec::new(),
-            env_policy: EnvPolicy::default(),
-            files: TerminalFiles::default(),
-        })
+        let spec = ValidSpec::terminal(&TerminalRequest::plain(
+            &format!("trial-{}", std::process::id()),
+            "trial",
+            home.path().to_path_buf(),
+        ))
         .map_err(|error| error.problem().message)?;
         let mut facts = request.facts.clone();
         facts.bwrap_path = Some(request.runner.to_string_lossy().into_owned());

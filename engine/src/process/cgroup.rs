@@ -210,10 +210,17 @@ async fn frozen(dir: &Path) -> io::Result<()> {
 /// The directory of this process's own group in the version 2 hierarchy.
 fn own_group() -> Option<PathBuf> {
     // Each line of it takes the kernel a while, and the hierarchy stays where it is mounted.
-    static MOUNTS: OnceLock<Option<String>> = OnceLock::new();
-    let mounts = MOUNTS.get_or_init(|| fs::read_to_string("/proc/self/mountinfo").ok());
+    static MOUNTS: OnceLock<String> = OnceLock::new();
+    let mounts = match MOUNTS.get() {
+        Some(mounts) => mounts,
+        // A failure is not kept: descriptors may be free next time.
+        None => {
+            let read = fs::read_to_string("/proc/self/mountinfo").ok()?;
+            MOUNTS.get_or_init(|| read)
+        }
+    };
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    group_dir(mounts.as_deref()?, &groups)
+    group_dir(mounts, &groups)
 }
 
 /// From the texts of `/proc/self/mountinfo` and `/proc/self/cgroup` (proc(5), cgroups(7)).

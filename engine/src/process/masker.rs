@@ -29,6 +29,9 @@ pub(super) enum MaskError {
     /// The helper did not start.
     #[error("the helper cannot be started: {}", .0.problem().message)]
     Start(#[source] LaunchError),
+    /// It did not start in time.
+    #[error("the helper did not start in time")]
+    StartTimeout,
     /// A step of it failed.
     #[error("{}: {cause}", step_words(*step))]
     Step {
@@ -78,12 +81,14 @@ pub(super) struct Masker {
 }
 
 impl Masker {
-    /// Starts one. It can begin while the sandbox is still being built.
-    pub(super) async fn start() -> Result<Self, MaskError> {
+    /// Starts one, which may take so long. It can begin while the sandbox is still being built.
+    pub(super) async fn start(deadline: Duration) -> Result<Self, MaskError> {
         let (own, control) = control_pair().map_err(MaskError::Start)?;
-        let child = start_helper(c"masks", control)
-            .await
-            .map_err(MaskError::Start)?;
+        let starting = start_helper(c"masks", control);
+        let child = match tokio::time::timeout(deadline, starting).await {
+            Ok(started) => started.map_err(MaskError::Start)?,
+            Err(_) => return Err(MaskError::StartTimeout),
+        };
         Ok(Self {
             child,
             control: Arc::new(own),
@@ -171,7 +176,7 @@ mod tests {
     #[tokio::test]
     async fn the_hosts_own_mounts_are_refused_by_name() {
         let own = OwnedFd::from(std::fs::File::open("/proc/self/ns/mnt").unwrap());
-        let masker = Masker::start().await.unwrap();
+        let masker = Masker::start(DEADLINE).await.unwrap();
         let refused = masker.join(own).await.unwrap_err();
         let step = MaskStep::Request;
         assert!(

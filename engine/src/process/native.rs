@@ -12,9 +12,10 @@ use self::descriptors::{make_room, pin};
 use self::runner::start;
 use super::guard_link::{GuardLink, SetupFailure};
 use super::low_ports::{Helper, LowPortsError};
+use super::masker::Masker;
 use super::pins::Pins;
 use super::relay::{FIRST_EXEC, NetworkId, RelaySockets};
-use super::secret_watch::Watching;
+use super::secret_watch::Watches;
 use super::tree::{Network, Root, Secrets, Tree};
 use super::{LaunchError, Listener, SecretWatch, SessionSockets, Spawner};
 use crate::backend::{Bridge, BridgeChoice, NativePlan, Pin, WayIn};
@@ -138,9 +139,15 @@ async fn build(
     };
     let deadline = ready_deadline(plan.pins.len());
     let proof = async {
+        // The guard finds every mask that does not stand when it looks, and the watches hear of one
+        // that falls afterwards: so they are set before it is asked to look.
+        let watches = match plan.secrets.is_empty() {
+            false => Some(Watches::set_all(&plan.secrets).await),
+            true => None,
+        };
         let (report, descriptors) = launching.link.setup(plan.setup.clone()).await?;
         let guard = launching.status.find(child_pid).await;
-        Ok((report, descriptors, guard))
+        Ok((report, descriptors, guard, watches))
     };
     // Starts beside bubblewrap's work, and waits for the network that comes of it.
     let helper = async {
@@ -149,24 +156,26 @@ async fn build(
             None => None,
         }
     };
-    let watching = async {
+    let masker = async {
         match plan.secrets.is_empty() {
-            false => Some(Watching::prepare(&plan.secrets, deadline).await),
+            false => Some(Masker::start(deadline).await),
             true => None,
         }
     };
-    let (verdict, helper, watching) =
-        tokio::join!(tokio::time::timeout(deadline, proof), helper, watching);
+    let (verdict, helper, masker) =
+        tokio::join!(tokio::time::timeout(deadline, proof), helper, masker);
     match verdict {
-        Ok(Ok((report, mut descriptors, guard))) => {
+        Ok(Ok((report, mut descriptors, guard, watches))) => {
             let mounts = match plan.setup.hand_over_mounts {
                 true => descriptors.pop(),
                 false => None,
             };
             let secrets = async {
-                match watching {
-                    Some(watching) => SecretWatch::begin(watching, mounts).await,
-                    None => Secrets::None,
+                match (watches, masker) {
+                    (Some(watches), Some(masker)) => {
+                        SecretWatch::begin(&plan.secrets, watches, masker, mounts).await
+                    }
+                    _ => Secrets::None,
                 }
             };
             // What the runner says is used only where it can be true.

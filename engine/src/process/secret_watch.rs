@@ -8,7 +8,7 @@
 //! Folders are found from the inode that is bound, component by component and through no symbolic
 //! link, so they are those that are seen inside, wherever the bound folder is moved to meanwhile.
 
-use super::masker::{Found, Masker};
+use super::masker::{Found, MaskError, Masker};
 use super::tree::Secrets;
 use crate::backend::WatchedPath;
 use crate::spec::AbsPath;
@@ -76,9 +76,14 @@ pub struct SecretWatch {
 }
 
 impl SecretWatch {
-    /// Joins the sandbox on trial.
-    pub(super) async fn begin(watching: Watching, mounts: Option<OwnedFd>) -> Secrets {
-        match Self::joined(watching, mounts).await {
+    /// Joins the sandbox on trial. The watches stood before the guard looked at the masks.
+    pub(super) async fn begin(
+        secrets: &[WatchedPath],
+        watches: Result<Watches, String>,
+        masker: Result<Masker, MaskError>,
+        mounts: Option<OwnedFd>,
+    ) -> Secrets {
+        match Self::joined(secrets, watches, masker, mounts).await {
             Ok(watch) => Secrets::Watched(std::sync::Mutex::new(Some(Box::new(watch)))),
             Err(reason) => {
                 tracing::warn!(
@@ -90,8 +95,14 @@ impl SecretWatch {
         }
     }
 
-    async fn joined(watching: Watching, mounts: Option<OwnedFd>) -> Result<Self, String> {
-        let (watches, masker) = (watching.watches?, watching.masker?);
+    async fn joined(
+        secrets: &[WatchedPath],
+        watches: Result<Watches, String>,
+        masker: Result<Masker, MaskError>,
+        mounts: Option<OwnedFd>,
+    ) -> Result<Self, String> {
+        let watches = watches?;
+        let masker = masker.map_err(|error| error.to_string())?;
         let mounts = mounts.ok_or("the guard handed no mount namespace over")?;
         let joined = masker.join(mounts).await;
         joined.map_err(|error| error.to_string())?;
@@ -99,15 +110,14 @@ impl SecretWatch {
         let inotify = copy
             .and_then(|copy| register(copy, Interest::READABLE))
             .map_err(|error| format!("folders cannot be watched: {error}"))?;
-        // What was made before the watches stood. (What was replaced by then, the launch finds: it
-        // compares what its masks hide, after this.)
+        // What was made before the watches stood, where no mask was planned.
         let now = Instant::now();
         let due = watches.there.iter().map(|index| (*index, now)).collect();
         Ok(Self {
             inotify,
             watcher: watches.inotify,
             roots: watches.roots,
-            secrets: watching.secrets,
+            secrets: secrets.to_vec(),
             waiting: watches.waiting,
             masker,
             notices: VecDeque::new(),
@@ -209,47 +219,6 @@ impl SecretWatch {
     }
 }
 
-/// What a watch needs, made ready while the sandbox is still being built.
-pub(super) struct Watching {
-    secrets: Vec<WatchedPath>,
-    watches: Result<Watches, String>,
-    masker: Result<Masker, String>,
-}
-
-impl Watching {
-    /// Sets the watches and starts the helper, which may take so long.
-    pub(super) async fn prepare(secrets: &[WatchedPath], deadline: Duration) -> Self {
-        #[cfg(test)]
-        if FORBIDDEN.load(std::sync::atomic::Ordering::SeqCst) {
-            return Self {
-                secrets: Vec::new(),
-                watches: Err("a test forbids it".to_owned()),
-                masker: Err("a test forbids it".to_owned()),
-            };
-        }
-        let folders = |error: String| format!("folders cannot be watched: {error}");
-        let secrets = secrets.to_vec();
-        let watched = secrets.clone();
-        let (watches, masker) = tokio::join!(
-            tokio::task::spawn_blocking(move || Watches::set(&watched)),
-            tokio::time::timeout(deadline, Masker::start()),
-        );
-        let watches = match watches {
-            Ok(set) => set.map_err(|errno| folders(errno.to_string())),
-            Err(join) => Err(folders(join.to_string())),
-        };
-        let masker = match masker {
-            Ok(started) => started.map_err(|error| error.to_string()),
-            Err(_) => Err("the helper did not start in time".to_owned()),
-        };
-        Self {
-            secrets,
-            watches,
-            masker,
-        }
-    }
-}
-
 fn lost(path: &AbsPath, reason: String) -> SecretNotice {
     SecretNotice::Lost {
         path: Some(path.clone()),
@@ -258,7 +227,8 @@ fn lost(path: &AbsPath, reason: String) -> SecretNotice {
 }
 
 /// The watches of one session, all set.
-struct Watches {
+#[derive(Debug)]
+pub(super) struct Watches {
     inotify: Inotify,
     roots: BTreeMap<AbsPath, OwnedFd>,
     waiting: Waiting<WatchDescriptor>,
@@ -267,6 +237,19 @@ struct Watches {
 }
 
 impl Watches {
+    /// Sets them where that holds up nobody else.
+    pub(super) async fn set_all(secrets: &[WatchedPath]) -> Result<Self, String> {
+        #[cfg(test)]
+        if FORBIDDEN.load(std::sync::atomic::Ordering::SeqCst) {
+            return Err("a test forbids it".to_owned());
+        }
+        let secrets = secrets.to_vec();
+        let set = tokio::task::spawn_blocking(move || Self::set(&secrets)).await;
+        let set = set.map_err(|join| join.to_string());
+        set.and_then(|set| set.map_err(|errno| errno.to_string()))
+            .map_err(|error| format!("folders cannot be watched: {error}"))
+    }
+
     fn set(secrets: &[WatchedPath]) -> Result<Self, Errno> {
         let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
         let mut roots = BTreeMap::new();

@@ -112,6 +112,27 @@ pub struct TerminalRequest {
     pub files: TerminalFiles,
 }
 
+impl TerminalRequest {
+    /// A terminal in a folder, with nothing that must be asked for.
+    #[must_use]
+    pub fn plain(session_id: &str, workspace_id: &str, cwd: PathBuf) -> Self {
+        Self {
+            session_id: session_id.to_owned(),
+            workspace_id: workspace_id.to_owned(),
+            cwd,
+            mode: Mode::Chat,
+            protected_paths: Vec::new(),
+            runner_state_dirs: Vec::new(),
+            network: None,
+            extra_domains: Vec::new(),
+            port_forwards: Vec::new(),
+            socket_grants: Vec::new(),
+            env_policy: super::EnvPolicy::default(),
+            files: TerminalFiles::default(),
+        }
+    }
+}
+
 /// What a terminal may be asked for with on top of the fixed profile; nothing unless it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TerminalFiles {

@@ -6,9 +6,7 @@ use kotak_engine::backend::{
 use kotak_engine::policy::{HostContext, KotakPaths, OsHostFs, resolve};
 use kotak_engine::probe::HostFacts;
 use kotak_engine::process::{Command, LaunchError, SessionSockets, Streams, Tree, native};
-use kotak_engine::spec::{
-    AbsPath, EnvPolicy, Mode, NetworkMode, TerminalFiles, TerminalRequest, ValidSpec,
-};
+use kotak_engine::spec::{AbsPath, NetworkMode, TerminalRequest, ValidSpec};
 use kotak_guard::proto::{ExitStatus, Namespace};
 use kotak_tests::stage::Stage;
 use std::fs::File;
@@ -66,18 +64,8 @@ fn facts() -> PlanFacts {
 /// The plan of a terminal in the staged home.
 pub(super) fn plan(stage: &Stage, network: NetworkMode) -> NativePlan {
     let request = TerminalRequest {
-        session_id: "network".to_owned(),
-        workspace_id: "network".to_owned(),
-        cwd: stage.work(),
-        mode: Mode::Chat,
-        protected_paths: vec![],
         network: Some(network),
-        extra_domains: vec![],
-        port_forwards: Vec::new(),
-        socket_grants: Vec::new(),
-        runner_state_dirs: vec![],
-        env_policy: EnvPolicy::default(),
-        files: TerminalFiles::default(),
+        ..TerminalRequest::plain("network", "network", stage.work())
     };
     let spec = ValidSpec::terminal(&request).expect("a valid request");
     let context = HostContext {

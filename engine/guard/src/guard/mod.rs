@@ -24,6 +24,7 @@ use kotak_guard::{
 use nix::{
     errno::Errno,
     sys::{
+        prctl,
         signal::{SigSet, Signal},
         signalfd::{SfdFlags, SignalFd},
     },
@@ -126,6 +127,8 @@ fn take_over(number: i32) -> Result<(OwnedFd, SignalFd), Errno> {
     let above = control.as_raw_fd().unsigned_abs();
     sys::close_range(3, above - 1)?;
     sys::close_range(above + 1, u32::MAX)?;
+    // Run by a descriptor, it would be listed under the number of that.
+    prctl::set_name(c"kotak-guard")?;
     // Stay in nobody's way: no directory is kept busy.
     chdir("/")?;
     match setsid() {

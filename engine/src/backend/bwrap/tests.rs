@@ -11,7 +11,7 @@ use crate::error::Coded;
 use crate::golden;
 use crate::policy::fake::{FakeFs, context, path};
 use crate::policy::{GapKind, HostContext, HostFs, resolve};
-use crate::spec::{EnvPolicy, Mode, SandboxSpec, TerminalFiles, TerminalRequest, ValidSpec};
+use crate::spec::{Mode, SandboxSpec, TerminalRequest, ValidSpec};
 use kotak_guard::proto::{Check, ReadyReport};
 use proptest::prelude::*;
 use std::path::PathBuf;
@@ -40,18 +40,9 @@ fn facts() -> PlanFacts {
 
 fn terminal_policy(host: &FakeFs, cwd: &str, mode: Mode, network: NetworkMode) -> Policy {
     let request = TerminalRequest {
-        session_id: "s".to_owned(),
-        workspace_id: "w".to_owned(),
-        cwd: PathBuf::from(cwd),
         mode,
-        protected_paths: vec![],
         network: Some(network),
-        extra_domains: Vec::new(),
-        port_forwards: Vec::new(),
-        socket_grants: Vec::new(),
-        runner_state_dirs: Vec::new(),
-        env_policy: EnvPolicy::default(),
-        files: TerminalFiles::default(),
+        ..TerminalRequest::plain("s", "w", PathBuf::from(cwd))
     };
     resolve(&ValidSpec::terminal(&request).unwrap(), &context(), host).unwrap()
 }

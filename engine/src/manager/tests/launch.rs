@@ -5,7 +5,7 @@ use crate::api::SessionPhase;
 use crate::backend::{BackendChoice, ClientDefault, SandboxBackend};
 use crate::events::{Received, SandboxEvent};
 use crate::manager::{ExecRequest, ExecStdio, SandboxPort, SandboxRequest, SandboxState};
-use crate::spec::{EnvPolicy, Mode, TerminalFiles, TerminalRequest, ValidSpec};
+use crate::spec::{TerminalRequest, ValidSpec};
 use std::collections::BTreeMap;
 
 // REQ BK-7, TM-2
@@ -62,21 +62,7 @@ async fn many_programs_run_at_once_in_one_sandbox_each_with_its_own_streams() {
     let manager = rig.engine.manager();
     for choice in [BackendChoice::None, BackendChoice::Native] {
         let id = format!("many-{choice:?}");
-        let spec = ValidSpec::terminal(&TerminalRequest {
-            session_id: id.clone(),
-            workspace_id: "w".to_owned(),
-            cwd: rig.work(),
-            mode: Mode::Chat,
-            protected_paths: Vec::new(),
-            network: None,
-            extra_domains: Vec::new(),
-            port_forwards: Vec::new(),
-            socket_grants: Vec::new(),
-            runner_state_dirs: Vec::new(),
-            env_policy: EnvPolicy::default(),
-            files: TerminalFiles::default(),
-        })
-        .unwrap();
+        let spec = ValidSpec::terminal(&TerminalRequest::plain(&id, "w", rig.work())).unwrap();
         let mut events = manager.subscribe();
         let request = SandboxRequest {
             spec,

@@ -187,12 +187,18 @@ async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 /// Runs the test of this name in a process of its own, whose descriptors and children nobody
 /// else changes. `true` in that process: the test goes on; `false`: it is done.
 fn alone(test: &str) -> bool {
+    alone_in(test, &home())
+}
+
+/// The same with another home directory.
+fn alone_in(test: &str, home: &Path) -> bool {
     if std::env::var_os(ALONE).is_some() {
         return true;
     }
     let output = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
         .env(ALONE, "1")
+        .env("HOME", home)
         .output()
         .unwrap();
     let text = format!(

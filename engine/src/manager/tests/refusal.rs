@@ -127,20 +127,7 @@ async fn a_runner_that_hangs_is_given_up_with_all_that_it_started() {
 
 /// A terminal in the rig's folder.
 fn native(rig: &Rig, id: &str) -> crate::manager::SandboxRequest {
-    let request = crate::spec::TerminalRequest {
-        session_id: id.to_owned(),
-        workspace_id: "w".to_owned(),
-        cwd: rig.work(),
-        mode: Mode::Chat,
-        protected_paths: Vec::new(),
-        network: None,
-        extra_domains: Vec::new(),
-        port_forwards: Vec::new(),
-        socket_grants: Vec::new(),
-        runner_state_dirs: Vec::new(),
-        env_policy: crate::spec::EnvPolicy::default(),
-        files: crate::spec::TerminalFiles::default(),
-    };
+    let request = crate::spec::TerminalRequest::plain(id, "w", rig.work());
     crate::manager::SandboxRequest {
         spec: crate::spec::ValidSpec::terminal(&request).unwrap(),
         choice: Some(BackendChoice::Native),

@@ -1,6 +1,6 @@
 //! Secrets that a program on the host replaces or makes while a session runs (REQ TM-2, SP).
 
-use super::{ALONE, Rig, eventually, home, marker, sleepers};
+use super::{ALONE, Rig, alone_in, eventually, home, marker, sleepers};
 use crate::api::{ActivityKind, ActivityQuery, SessionInfo};
 use crate::backend::{Aspect, BackendChoice};
 use crate::events::Evidence;
@@ -17,24 +17,7 @@ fn in_own_home(test: &str) -> bool {
         .prefix("kotak-test-home-")
         .tempdir_in(home())
         .unwrap();
-    let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            &format!("manager::tests::secrets::{test}"),
-            "--nocapture",
-        ])
-        .env(ALONE, "1")
-        .env("HOME", own.path())
-        .output()
-        .unwrap();
-    let text = format!(
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    assert!(output.status.success(), "{text}");
-    assert!(text.contains("1 passed"), "it did not run: {text}");
-    false
+    alone_in(&format!("manager::tests::secrets::{test}"), own.path())
 }
 
 /// As most editors and `git config` save.

@@ -13,23 +13,14 @@ use super::super::{Link, Mask};
 use super::*;
 use crate::backend::Gap;
 use crate::error::Coded;
-use crate::spec::{EnvPolicy, Mode, SandboxSpec, TerminalFiles, TerminalRequest};
+use crate::spec::{Mode, SandboxSpec, TerminalFiles, TerminalRequest};
 use std::path::PathBuf;
 
 fn terminal_request(cwd: &str, mode: Mode, network: Option<NetworkMode>) -> TerminalRequest {
     TerminalRequest {
-        session_id: "s".to_owned(),
-        workspace_id: "w".to_owned(),
-        cwd: PathBuf::from(cwd),
         mode,
-        protected_paths: Vec::new(),
         network,
-        extra_domains: Vec::new(),
-        port_forwards: Vec::new(),
-        socket_grants: Vec::new(),
-        runner_state_dirs: Vec::new(),
-        env_policy: EnvPolicy::default(),
-        files: TerminalFiles::default(),
+        ..TerminalRequest::plain("s", "w", PathBuf::from(cwd))
     }
 }
 

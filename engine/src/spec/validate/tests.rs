@@ -414,18 +414,8 @@ fn environment_names_are_checked() {
 
 fn terminal() -> TerminalRequest {
     TerminalRequest {
-        session_id: "s".to_owned(),
-        workspace_id: "w".to_owned(),
-        cwd: PathBuf::from("/home/u/code"),
-        mode: Mode::Chat,
         protected_paths: vec![PathBuf::from("/home/u/orig")],
-        network: None,
-        extra_domains: Vec::new(),
-        port_forwards: Vec::new(),
-        socket_grants: Vec::new(),
-        runner_state_dirs: Vec::new(),
-        env_policy: EnvPolicy::default(),
-        files: TerminalFiles::default(),
+        ..TerminalRequest::plain("s", "w", PathBuf::from("/home/u/code"))
     }
 }
 

@@ -9,7 +9,7 @@ use kotak_engine::manager::{
     SandboxRequest,
 };
 use kotak_engine::probe::Switch;
-use kotak_engine::spec::{EnvPolicy, Mode, SandboxSpec, TerminalFiles, TerminalRequest, ValidSpec};
+use kotak_engine::spec::{SandboxSpec, TerminalRequest, ValidSpec};
 use kotak_engine::store::Dirs;
 use kotak_tests::Stage;
 use std::error::Error;
@@ -33,21 +33,12 @@ pub(crate) async fn measure(rounds: u32) -> Result<(), Box<dyn Error>> {
         role: EngineRole::Command,
     })
     .await?;
-    let terminal = |session_id| {
-        Ok(ValidSpec::terminal(&TerminalRequest {
-            session_id,
-            workspace_id: "bench".to_owned(),
-            cwd: stage.work(),
-            mode: Mode::Chat,
-            protected_paths: Vec::new(),
-            network: None,
-            extra_domains: Vec::new(),
-            port_forwards: Vec::new(),
-            socket_grants: Vec::new(),
-            runner_state_dirs: Vec::new(),
-            env_policy: EnvPolicy::default(),
-            files: TerminalFiles::default(),
-        })?)
+    let terminal = |session_id: String| {
+        Ok(ValidSpec::terminal(&TerminalRequest::plain(
+            &session_id,
+            "bench",
+            stage.work(),
+        ))?)
     };
     let binds = |session_id: String| {
         let spec = serde_json::json!({

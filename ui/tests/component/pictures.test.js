@@ -40,7 +40,12 @@ const settings = async (page) => {
 };
 /** A view of the inspector, on the clock of the samples. */
 /** What each tab of the inspector is there with. */
-const PARTS = { Network: "timeline", Activity: "activity-count", Policy: "exec-policy" };
+const PARTS = {
+  Network: "timeline",
+  Activity: "activity-count",
+  Policy: "exec-policy",
+  About: "output-check",
+};
 const view =
   (name, then = async () => {}) =>
   async (page) => {
@@ -315,6 +320,7 @@ const states = [
     ),
     atNoon,
   ],
+  ["about", "files", view("About", down), atNoon],
   ["policy-programs", "files", view("Policy", programs()), atNoon],
   ["policy-programs-none", "files-none", view("Policy", programs()), atNoon],
   [

@@ -356,7 +356,34 @@ export function session(part: SessionPart): SessionInfo {
               ],
             }
           : null,
-      details: {},
+      details:
+        runs && backend === "native"
+          ? {
+              argv: [
+                "/usr/bin/bwrap",
+                "--args",
+                "10",
+                "--",
+                "/proc/self/fd/12",
+                "native",
+                "13",
+                "# --args 10:",
+                "--unshare-user",
+                "--unshare-pid",
+                "--ro-bind",
+                "/usr",
+                "/usr",
+                "--bind",
+                cwd,
+                cwd,
+              ],
+              freezer: "guard",
+              launchMs: 14,
+              pid: 4711,
+              withheldVariables: ["AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "SSH_AUTH_SOCK"],
+              workdir: cwd,
+            }
+          : {},
     },
     network: part.network ?? "open",
     phase,
